@@ -21,15 +21,16 @@
  *       offset 8   u64 segment number, 0, 1, 2 …
  *       offset 16  u32 record count
  *       offset 20  u32 body bytes
- *       offset 24  u64 first event sequence  \ of the events inside; first > last = none
+ *       offset 24  u64 first event sequence  \ of the events inside; 1 and 0 = none
  *       offset 32  u64 last event sequence   /
  *       offset 40  u64 events lost before this segment, in total
- *       offset 48  u64 monotonic ns of the first timed record
+ *       offset 48  u64 monotonic ns of the first timed record, 0 = none
  *       offset 56  u32 CRC-32C of the body
  *       offset 60  u32 CRC-32C of the first 60 bytes
  *       body       records; every delta starts from zero at a segment's start (event times from the
  *                  header's), so that a segment decodes alone
- *     records: u8 kind, then LEB128 varints (signed ones zigzag) as listed in evlog.c.
+ *     records: u8 kind and flags, then LEB128 varints (signed ones zigzag), as listed in
+ *     evlog_record.c.
  *
  * Ids (image, string, frame, stack) are job-wide, dense from 1, 0 = none; a definition precedes its
  * first use in file order and is given once. Stacks list frames innermost first. An image is one
@@ -64,7 +65,10 @@ enum bh_evlog_kind {
     BH_EVLOG_FREE_TO_OS = 5,
     BH_EVLOG_RELEASE = 6,
     BH_EVLOG_CACHE_TO_OS = 7,
-    BH_EVLOG_LOST = 16,     /* event: takes a sequence; count events are missing here */
+    /* event: takes a sequence; count events are missing here. LOST, BASELINE_BEGIN and OFF carry
+     * the recorder's own sums as well: address = active bytes, size_bytes = cached bytes (0, 0 =
+     * unknown). */
+    BH_EVLOG_LOST = 16,
     BH_EVLOG_BASELINE = 17, /* event: takes a sequence; one buffer that exists, active or cached */
     BH_EVLOG_MARK = 18,     /* event: takes a sequence; label */
     BH_EVLOG_LINK = 32,
@@ -82,9 +86,9 @@ enum bh_evlog_kind {
 /* One record, all kinds; members that a kind does not use are 0. */
 struct bh_evlog_record {
     enum bh_evlog_kind kind;
-    uint64_t sequence;  /* events and LINK (of the allocation it is about) */
-    struct bh_mono at;  /* events, IMAGE, IMAGE_END, BASELINE_BEGIN, OFF, FULL */
-    uint32_t image;     /* all but STRING, FRAME, STACK, FULL; for IMAGE: the id defined */
+    uint64_t sequence; /* events and LINK (of the allocation it is about) */
+    struct bh_mono at; /* events, IMAGE, IMAGE_END, BASELINE_BEGIN, OFF, FULL */
+    uint32_t image;    /* all but STRING, FRAME, STACK, FULL; for IMAGE: the id defined */
     uint64_t address, size_bytes, requested_bytes;
     uint32_t thread;
     int32_t stream;
@@ -146,8 +150,8 @@ struct bh_evlog_segment {
     struct bh_mono first_at;
     const unsigned char *body; /* into data */
 };
-/* Looks at the segment at the start of data: returns its whole length, 0 when more bytes are needed,
- * BH_E_MALFORMED, VERSION, CHECKSUM. */
+/* Looks at the segment at the start of data: returns its whole length, 0 when more bytes are
+ * needed, BH_E_MALFORMED, VERSION, CHECKSUM. */
 int bh_evlog_segment_decode(const void *data, size_t length, struct bh_evlog_segment *ret_segment);
 
 /* Records of one segment, in order. string and frames point into the cursor or the segment's body
@@ -162,6 +166,7 @@ struct bh_evlog_cursor {
 void bh_evlog_cursor_open(struct bh_evlog_cursor *cursor, const struct bh_evlog_segment *segment);
 int bh_evlog_cursor_next(struct bh_evlog_cursor *cursor, struct bh_evlog_record *ret_record);
 
-const char *bh_evlog_action_text(int kind); /* "AllocNew" … "FreeCacheToOS", "Lost", "Baseline", "Mark" */
+const char *
+bh_evlog_action_text(int kind); /* "AllocNew" … "FreeCacheToOS", "Lost", "Baseline", "Mark" */
 
 #endif
