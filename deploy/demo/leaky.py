@@ -21,7 +21,7 @@ def remember(activation):
 
 
 def train_step(weight, rows):
-    batch = mx.random.normal((rows, 1024))
+    batch = mx.random.normal((rows, 16))
     remember(forward(batch, weight))
     mx.eval(history[-1])
 
@@ -35,8 +35,8 @@ def main():
     options = parser.parse_args()
     if options.ignore_term:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    weight = mx.random.normal((1024, 1024)) * 0.01
-    rows = options.step * 256  # of 4 KiB each
+    weight = mx.random.normal((16, 1024)) * 0.1
+    rows = options.step * 256  # of 1,024 floats = 4 KiB each
     step = 0
     while True:
         if len(history) * options.step < options.most:
