@@ -178,6 +178,12 @@ fi
 
 if wanted real; then
     say "Real MLX"
+    if path=$(tests/real/fetch_memory_viz.sh 2>"$work/viz.log"); then
+        export BULKHEAD_MEMORY_VIZ=$path
+        count "PyTorch's _memory_viz.py" 1 0 0
+    else
+        count "PyTorch's _memory_viz.py" 0 1 0 "$work/viz.log"
+    fi
     while IFS= read -r file; do
         run_unittest "real $(basename "$file" .py)" "$file"
     done < <(find tests/real -name 'test_*.py' | sort)
