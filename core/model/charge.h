@@ -49,7 +49,7 @@ struct bh_charge_rollup {
 struct bh_charge_tree {
     uint64_t carried_bytes;        /* shared parts of members that died since the round */
     uint64_t shared_hugetlb_bytes; /* largest of the round under way or done */
-    uint64_t round_total_bytes;    /* bound right after the last round */
+    uint64_t known_bytes;          /* bound right after the last round, or a lower one since */
     bool had_round;
 };
 
@@ -69,6 +69,9 @@ void bh_charge_round_begin(struct bh_charge_tree *tree);
 void bh_charge_round_member(struct bh_charge_tree *tree, struct bh_charge_member *member,
                             const struct bh_charge_rollup *rollup);
 void bh_charge_round_end(struct bh_charge_tree *tree, const struct bh_charge_total *total);
+/* After a reading that needed no round: remembers a bound that fell, so that reaching the band
+ * again is confirmed again. */
+void bh_charge_settle(struct bh_charge_tree *tree, const struct bh_charge_total *total);
 
 /* Before a member that died is dropped from the table. */
 void bh_charge_member_died(struct bh_charge_tree *tree, const struct bh_charge_member *member);
@@ -82,7 +85,7 @@ void bh_charge_total_add(struct bh_charge_total *total, const struct bh_charge_m
 void bh_charge_total_finish(struct bh_charge_total *total, const struct bh_charge_tree *tree);
 
 /* Whether an exact round must precede the decision: the bound reaches one of the bands (warning,
- * limit, emergency) that the last round did not reach (without a round: 0), and a round can help.
+ * limit, emergency) that the last known bound did not (without a round: 0), and a round can help.
  * ret_acts (NULL allowed) tells whether a band that acts (limit, emergency) is among them: such a
  * round is worth its CPU always, one for `warning` alone only when the budget allows. */
 bool bh_charge_round_needed(const struct bh_charge_tree *tree, const struct bh_charge_total *total,
