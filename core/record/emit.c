@@ -1,0 +1,383 @@
+/*
+ * The ring file: created whole under a temporary name, renamed, mapped and populated, then written
+ * slot by slot. One producer at a time (bh_life_lock), so a ticket is a plain increment; the reader
+ * is another process and sees the release stores of ring.h. Nothing here allocates, and the file
+ * never grows.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record.h"
+
+/* After a loss the ring must have drained this far before recording resumes, so that losses come as
+ * few long gaps and not as many short ones. */
+#define RESUME_SHARE 16u
+
+struct bh_emit bh_emit;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Field 22 of /proc/self/stat: the start time in clock ticks since boot, 0 if it cannot be read. */
+static uint64_t start_token(void)
+{
+    char text[1024];
+    char *at;
+    ssize_t got;
+    uint64_t value = 0;
+    int field;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return 0;
+    }
+    got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (got <= 0) {
+        return 0;
+    }
+    text[got] = '\0';
+    at = strrchr(text, ')'); /* the name in field 2 may hold anything, parentheses too */
+    for (field = 2; at != NULL && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    for (at = at == NULL ? NULL : at + 1; at != NULL && *at >= '0' && *at <= '9'; at++) {
+        value = value * 10 + (uint64_t)(*at - '0');
+    }
+    return value;
+}
+
+void bh_emit_text(char *ret_text, size_t size, const char *text)
+{
+    size_t at;
+
+    for (at = 0; at + 1 < size && text != NULL && text[at] != '\0'; at++) {
+        ret_text[at] = (unsigned char)text[at] < 0x20 || text[at] == 0x7f ? '?' : text[at];
+    }
+    ret_text[at] = '\0';
+}
+
+static void fill_header(struct bh_ring_header *header, const struct bh_options *options)
+{
+    memset(header, 0, sizeof(*header));
+    header->magic = BH_RING_MAGIC;
+    header->version = BH_RING_VERSION;
+    header->header_bytes = BH_RING_HEADER_BYTES;
+    header->pid = (uint32_t)getpid();
+    header->parent_pid = (uint32_t)getppid();
+    header->start_token = start_token();
+    header->created_ns = now_ns();
+    header->min_size_bytes = options->min_size_bytes;
+    header->stacks = options->stacks;
+    header->depth = options->depth;
+    header->control = BH_RING_CONTROL_ON;
+    header->tail_check = ~(uint64_t)0;
+    header->file_bytes = BH_RING_HEADER_BYTES;
+}
+
+/* Takes the lowest image number whose name is free. A link of the finished file onto the name is
+ * atomic and fails when it exists. Returns 0 or -1. */
+static int publish_name(int dir, const char *temporary, struct bh_ring_header *header)
+{
+    char name[96];
+    uint32_t image;
+
+    for (image = 0; image < 10000; image++) {
+        header->image = image;
+        snprintf(name, sizeof(name), "%u-%llu-%u.ring", header->pid,
+                 (unsigned long long)header->start_token, image);
+        if (linkat(dir, temporary, dir, name, 0) == 0) {
+            return 0;
+        }
+        if (errno != EEXIST) {
+            return -1;
+        }
+    }
+    return -1;
+}
+
+/* Creates the file of the header's file_bytes, fills the header in the mapping, names the file.
+ * Returns the mapping or NULL. */
+static struct bh_ring_header *create_file(const char *path, const struct bh_ring_header *header)
+{
+    struct bh_ring_header *mapped = NULL;
+    char temporary[96];
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = -1;
+    int saved;
+
+    if (dir < 0) {
+        return NULL;
+    }
+    snprintf(temporary, sizeof(temporary), ".%u-%llu-%u.tmp", header->pid,
+             (unsigned long long)header->start_token, (unsigned)gettid());
+    unlinkat(dir, temporary, 0);
+    fd = openat(dir, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        goto out;
+    }
+    saved = posix_fallocate(fd, 0, (off_t)header->file_bytes);
+    if (saved != 0) {
+        errno = saved;
+        goto out;
+    }
+    /* Populated at once: what the supervisor subtracts from the job's charge is then the exact
+     * size, and no event pays for a page fault. */
+    mapped =
+        mmap(NULL, header->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (mapped == MAP_FAILED) {
+        mapped = NULL;
+        goto out;
+    }
+    *mapped = *header;
+    if (publish_name(dir, temporary, mapped) != 0) {
+        saved = errno;
+        munmap(mapped, header->file_bytes);
+        errno = saved;
+        mapped = NULL;
+    }
+out:
+    saved = errno;
+    unlinkat(dir, temporary, 0);
+    if (fd >= 0) {
+        close(fd);
+    }
+    close(dir);
+    errno = saved;
+    return mapped;
+}
+
+int bh_emit_open(const struct bh_options *options, uint32_t flags)
+{
+    struct bh_ring_header header;
+    struct bh_ring_header *mapped;
+
+    fill_header(&header, options);
+    header.slot_count = options->slots;
+    header.arena_offset = BH_RING_HEADER_BYTES + (uint64_t)options->slots * BH_RING_SLOT_BYTES;
+    header.arena_bytes = options->arena_bytes;
+    header.file_bytes = header.arena_offset + header.arena_bytes;
+    header.state = BH_RING_STATE_ATTACHED;
+    header.flags = flags;
+    mapped = create_file(options->dir, &header);
+    if (mapped == NULL) {
+        return -1;
+    }
+    bh_emit.header = mapped;
+    bh_emit.slots = (struct bh_ring_slot *)(void *)((unsigned char *)mapped + BH_RING_HEADER_BYTES);
+    bh_emit.arena = (unsigned char *)mapped + header.arena_offset;
+    bh_emit.arena_bytes = header.arena_bytes;
+    bh_emit.mask = header.slot_count - 1;
+    bh_emit.head = 0;
+    bh_emit.tail = 0;
+    bh_emit.gap = 0;
+    return 0;
+}
+
+void bh_emit_refuse(const struct bh_options *options, const char *reason)
+{
+    struct bh_ring_header header;
+    struct bh_ring_header *mapped;
+
+    fill_header(&header, options);
+    header.state = BH_RING_STATE_REFUSED;
+    bh_emit_text(header.reason, sizeof(header.reason), reason);
+    if (bh_mlx.version != NULL) {
+        bh_emit_text(header.mlx_version, sizeof(header.mlx_version), bh_mlx.version());
+    }
+    mapped = create_file(options->dir, &header);
+    if (mapped != NULL) {
+        munmap(mapped, BH_RING_HEADER_BYTES);
+    }
+}
+
+void bh_emit_unmap(void)
+{
+    if (bh_emit.header != NULL) {
+        munmap(bh_emit.header, BH_RING_HEADER_BYTES + (bh_emit.mask + 1) * BH_RING_SLOT_BYTES +
+                                   bh_emit.arena_bytes);
+        bh_emit.header = NULL;
+    }
+}
+
+/* ---- slots ------------------------------------------------------------------------------ */
+
+/* Free slots, asking the reader's tail only when the one last believed says that there are fewer
+ * than `wanted`. */
+static uint64_t room(uint64_t wanted)
+{
+    uint64_t size = bh_emit.mask + 1;
+    uint64_t tail, check;
+
+    if (BH_LIKELY(size - (bh_emit.head - bh_emit.tail) >= wanted)) {
+        return size - (bh_emit.head - bh_emit.tail);
+    }
+    tail = __atomic_load_n(&bh_emit.header->tail, __ATOMIC_ACQUIRE);
+    check = __atomic_load_n(&bh_emit.header->tail_check, __ATOMIC_ACQUIRE);
+    if (tail == ~check && (int64_t)(tail - bh_emit.tail) > 0 &&
+        (int64_t)(bh_emit.head - tail) >= 0) {
+        bh_emit.tail = tail;
+    }
+    return size - (bh_emit.head - bh_emit.tail);
+}
+
+static uint64_t publish(const struct bh_ring_slot *slot, uint64_t time_ns)
+{
+    uint64_t ticket = bh_emit.head++;
+    struct bh_ring_slot *target = &bh_emit.slots[ticket & bh_emit.mask];
+
+    __atomic_store_n(&bh_emit.header->head, bh_emit.head, __ATOMIC_RELEASE);
+    target->time_ns = time_ns;
+    target->address = slot->address;
+    target->size_bytes = slot->size_bytes;
+    target->requested_bytes = slot->requested_bytes;
+    target->stack = slot->stack;
+    target->primitive = slot->primitive;
+    target->thread = bh_life_thread();
+    target->stream = slot->stream;
+    target->kind = slot->kind;
+    target->device = slot->device;
+    target->flags = slot->flags;
+    target->reserved = 0;
+    __atomic_store_n(&target->sequence, ticket + 1, __ATOMIC_RELEASE);
+    return ticket;
+}
+
+/* After a gap: says how much is missing, once enough is free again. False = still full. */
+static bool close_gap(uint64_t time_ns)
+{
+    struct bh_ring_slot lost = {.kind = BH_RING_LOST,
+                                .requested_bytes = bh_emit.gap,
+                                .address = bh_mirror.active_bytes,
+                                .size_bytes = bh_mirror.cache_bytes,
+                                .stream = -1,
+                                .device = BH_RING_DEVICE_UNKNOWN};
+    uint64_t wanted = (bh_emit.mask + 1) / RESUME_SHARE + 2;
+
+    if (room(wanted) < wanted) {
+        return false;
+    }
+    publish(&lost, time_ns);
+    bh_emit.gap = 0;
+    return true;
+}
+
+uint64_t bh_emit_slot(const struct bh_ring_slot *slot)
+{
+    uint64_t time_ns = now_ns();
+
+    if (BH_UNLIKELY(bh_emit.gap != 0) && !close_gap(time_ns)) {
+        bh_emit.gap++;
+        __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
+        return BH_NO_TICKET;
+    }
+    if (BH_UNLIKELY(room(1) < 1)) {
+        bh_emit.gap = 1;
+        __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
+        bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
+        return BH_NO_TICKET;
+    }
+    return publish(slot, time_ns);
+}
+
+/* A link is an addition to an event already written: lost without a gap, counted on its own. */
+uint64_t bh_emit_link(const struct bh_ring_slot *slot)
+{
+    if (BH_UNLIKELY(bh_emit.gap != 0) || BH_UNLIKELY(room(1) < 1)) {
+        bh_emit.header->links_lost++;
+        bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
+        return BH_NO_TICKET;
+    }
+    return publish(slot, now_ns());
+}
+
+/* ---- arena ------------------------------------------------------------------------------ */
+
+/* Room for a record of `bytes` (before padding), its prefix written; NULL when the arena is full.
+ */
+static unsigned char *append(enum bh_ring_arena_kind kind, size_t bytes, size_t *ret_whole)
+{
+    size_t whole = (bytes + 7) & ~(size_t)7;
+    unsigned char *record = bh_emit.arena + bh_emit.arena_used;
+    uint16_t kind16 = (uint16_t)kind;
+    uint32_t whole32 = (uint32_t)whole;
+
+    if (bh_emit.header == NULL || bh_emit.arena_bytes - bh_emit.arena_used < whole) {
+        if (bh_emit.header != NULL) {
+            bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
+        }
+        return NULL;
+    }
+    memset(record, 0, whole);
+    memcpy(record, &kind16, 2);
+    memcpy(record + 4, &whole32, 4);
+    *ret_whole = whole;
+    return record;
+}
+
+static void commit(size_t whole)
+{
+    bh_emit.arena_used += whole;
+    __atomic_store_n(&bh_emit.header->arena_used, bh_emit.arena_used, __ATOMIC_RELEASE);
+}
+
+uint32_t bh_emit_string(const char *bytes, size_t length)
+{
+    uint32_t id = bh_emit.strings + 1;
+    uint32_t length32 = (uint32_t)length;
+    size_t whole;
+    unsigned char *record =
+        append(BH_RING_ARENA_STRING, BH_RING_ARENA_PREFIX_BYTES + length, &whole);
+
+    if (record == NULL) {
+        return 0;
+    }
+    memcpy(record + 8, &id, 4);
+    memcpy(record + 12, &length32, 4);
+    memcpy(record + 16, bytes, length);
+    commit(whole);
+    bh_emit.strings = id;
+    return id;
+}
+
+uint32_t bh_emit_frame(uint32_t file, uint32_t function, uint32_t line)
+{
+    uint32_t fields[4] = {bh_emit.frames + 1, file, function, line};
+    size_t whole;
+    unsigned char *record = append(BH_RING_ARENA_FRAME, BH_RING_ARENA_FRAME_BYTES, &whole);
+
+    if (record == NULL) {
+        return 0;
+    }
+    memcpy(record + 8, fields, sizeof(fields));
+    commit(whole);
+    return bh_emit.frames = fields[0];
+}
+
+uint32_t bh_emit_stack(const uint32_t *frames, uint32_t count)
+{
+    uint32_t id = bh_emit.stacks + 1;
+    size_t whole;
+    unsigned char *record =
+        append(BH_RING_ARENA_STACK, BH_RING_ARENA_PREFIX_BYTES + (size_t)count * 4, &whole);
+
+    if (record == NULL) {
+        return 0;
+    }
+    memcpy(record + 8, &id, 4);
+    memcpy(record + 12, &count, 4);
+    memcpy(record + 16, frames, (size_t)count * 4);
+    commit(whole);
+    return bh_emit.stacks = id;
+}

@@ -1,0 +1,96 @@
+/*
+ * Process-wide state: the phase, the locks, thread numbers, and what a fork means. A forked child
+ * inherits the mirror and every id but must not write into its parent's ring: it starts without one
+ * and opens its own at its first allocation, with a copy of the arena so that inherited ids hold.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "record.h"
+
+int bh_phase = BH_PHASE_UNTRIED;
+struct bh_options bh_options;
+pthread_mutex_t bh_life_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+pthread_mutex_t bh_arena_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+bool bh_life_child_pending;
+
+static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
+
+/* The parent's ring as it lay in memory at the fork; kept until the child has copied the arena. */
+static struct {
+    void *mapping;
+    size_t bytes;
+    const unsigned char *arena;
+    uint64_t arena_used;
+} inherited;
+
+void bh_phase_set(int phase)
+{
+    __atomic_store_n(&bh_phase, phase, __ATOMIC_RELEASE);
+}
+
+uint32_t bh_life_thread(void)
+{
+    if (BH_UNLIKELY(thread_id == 0)) {
+        thread_id = (uint32_t)gettid();
+    }
+    return thread_id;
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&bh_life_lock);
+    pthread_mutex_lock(&bh_desc_lock);
+    pthread_mutex_lock(&bh_arena_lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_desc_lock);
+    pthread_mutex_unlock(&bh_life_lock);
+}
+
+static void after_fork_child(void)
+{
+    thread_id = 0;
+    if (bh_emit.header != NULL) {
+        inherited.mapping = bh_emit.header;
+        inherited.bytes =
+            BH_RING_HEADER_BYTES + (bh_emit.mask + 1) * BH_RING_SLOT_BYTES + bh_emit.arena_bytes;
+        inherited.arena = bh_emit.arena;
+        inherited.arena_used = bh_emit.arena_used;
+        bh_emit.header = NULL;
+        bh_life_child_pending = true;
+    }
+    pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_desc_lock);
+    pthread_mutex_unlock(&bh_life_lock);
+}
+
+int bh_life_watch_forks(void)
+{
+    return pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0 ? 0 : -1;
+}
+
+void bh_life_child_open(void)
+{
+    struct bh_ring_header *old = inherited.mapping;
+    struct bh_ring_header *header;
+
+    bh_life_child_pending = false;
+    if (bh_emit_open(&bh_options, BH_RING_FLAG_CHILD | (old->flags & ~BH_RING_FLAG_LOSSY)) != 0) {
+        bh_phase_set(BH_PHASE_FAILED);
+        return;
+    }
+    header = bh_emit.header;
+    memcpy(bh_emit.arena, inherited.arena, inherited.arena_used);
+    bh_emit.arena_used = inherited.arena_used;
+    header->arena_used = inherited.arena_used;
+    header->walk = old->walk;
+    memcpy(header->mlx_version, old->mlx_version, sizeof(header->mlx_version));
+    memcpy(header->python_version, old->python_version, sizeof(header->python_version));
+    munmap(inherited.mapping, inherited.bytes);
+    inherited.mapping = NULL;
+}

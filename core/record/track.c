@@ -1,0 +1,438 @@
+/*
+ * Events. These functions stand in the allocator's virtual table: they call the original under
+ * bh_life_lock, compare MLX's own cache total with the mirror, and so tell New from Reuse, ToCache
+ * from ToOS, and see evictions that no call announces. Because the lock spans the real call, slots
+ * are in the true order and the oracle holds after every one of them: sum(active) and sum(cached)
+ * equal MLX's counters.
+ *
+ * clear_cache and set_cache_limit run outside the lock (they may wait for threads that are inside
+ * it); while one is in flight a free is classified as well as it can be and marked doubtful, and
+ * the mirror catches up when the call returns.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "record.h"
+
+static bool recording;     /* BASELINE_BEGIN was written and OFF was not */
+static int flushes;        /* clear_cache and the like in flight, atomic */
+static int64_t cache_bias; /* MLX's cache total minus the mirror's, where they had to part */
+
+static __thread bool inside __attribute__((tls_model("initial-exec")));
+
+struct visit {
+    bool entered;
+};
+
+static void leave(struct visit *visit)
+{
+    if (visit->entered) {
+        if (bh_emit.header != NULL) {
+            bh_emit.header->active_bytes = bh_mirror.active_bytes;
+            bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
+        }
+        inside = false;
+        pthread_mutex_unlock(&bh_life_lock);
+    }
+}
+
+/* False: this call is none of ours (not attached, or MLX called itself). */
+static bool enter(struct visit *visit)
+{
+    if (BH_UNLIKELY(bh_phase_get() != BH_PHASE_ATTACHED) || inside) {
+        return false;
+    }
+    pthread_mutex_lock(&bh_life_lock);
+    inside = true;
+    visit->entered = true;
+    return true;
+}
+
+/* ---- slots ------------------------------------------------------------------------------ */
+
+static bool is_small(const struct bh_buffer *buffer)
+{
+    return buffer->size_bytes < bh_options.min_size_bytes;
+}
+
+static uint64_t write_event(enum bh_ring_kind kind, const struct bh_buffer *buffer, uint16_t flags)
+{
+    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
+                                .flags = flags,
+                                .address = buffer->address,
+                                .size_bytes = buffer->size_bytes,
+                                .requested_bytes = buffer->requested_bytes,
+                                .stack = buffer->stack,
+                                .primitive = buffer->primitive,
+                                .stream = buffer->stream,
+                                .device = buffer->device};
+
+    if (__atomic_load_n(&flushes, __ATOMIC_RELAXED) != 0) {
+        slot.flags |= BH_RING_SLOT_DOUBTFUL;
+    }
+    return bh_emit_slot(&slot);
+}
+
+static uint64_t event(enum bh_ring_kind kind, const struct bh_buffer *buffer)
+{
+    return recording && !is_small(buffer) ? write_event(kind, buffer, 0) : BH_NO_TICKET;
+}
+
+static void write_sums(enum bh_ring_kind kind, uint64_t count)
+{
+    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
+                                .address = bh_mirror.active_bytes,
+                                .size_bytes = bh_mirror.cache_bytes,
+                                .requested_bytes = count,
+                                .stream = -1,
+                                .device = BH_RING_DEVICE_UNKNOWN};
+
+    (void)bh_emit_slot(&slot);
+}
+
+static void write_baseline(void)
+{
+    uint32_t index;
+    uint64_t count = 0;
+    struct bh_buffer *buffer;
+
+    for (index = 1; index < bh_mirror_end(); index++) {
+        buffer = bh_mirror_at(index);
+        count += buffer->state != BH_BUFFER_FREE && !is_small(buffer);
+    }
+    write_sums(BH_RING_BASELINE_BEGIN, count);
+    for (index = 1; index < bh_mirror_end(); index++) {
+        buffer = bh_mirror_at(index);
+        if (buffer->state != BH_BUFFER_FREE && !is_small(buffer)) {
+            buffer->ticket =
+                write_event(BH_RING_BASELINE, buffer,
+                            buffer->state == BH_BUFFER_CACHED ? BH_RING_SLOT_CACHED : 0);
+        }
+    }
+}
+
+/* Follows the control word, and a forked child's need for a ring of its own. */
+static void follow_control(bool may_open)
+{
+    bool wanted;
+
+    if (BH_UNLIKELY(bh_life_child_pending)) {
+        recording = false;
+        if (!may_open) {
+            return;
+        }
+        bh_life_child_open();
+    }
+    wanted = bh_emit_wanted();
+    if (BH_LIKELY(wanted == recording)) {
+        return;
+    }
+    recording = wanted;
+    if (wanted) {
+        write_baseline();
+    } else if (bh_emit.header != NULL) {
+        write_sums(BH_RING_OFF, 0);
+    }
+}
+
+static void count_small(const struct bh_buffer *buffer, int sign)
+{
+    struct bh_ring_header *header = bh_emit.header;
+
+    if (BH_LIKELY(!is_small(buffer)) || header == NULL) {
+        return;
+    }
+    if (sign > 0) {
+        header->small_count++;
+        header->small_bytes += buffer->size_bytes;
+        header->small_live_bytes += buffer->size_bytes;
+    } else {
+        header->small_live_bytes -= buffer->size_bytes;
+    }
+}
+
+/* ---- the cache ---------------------------------------------------------------------------- */
+
+static uint64_t mlx_cache(void)
+{
+    return bh_mlx.get_cache_memory();
+}
+
+static uint64_t expected_cache(void)
+{
+    return bh_mirror.cache_bytes + (uint64_t)cache_bias;
+}
+
+/* MLX's cache holds `now` bytes: whatever the mirror has beyond that was evicted, oldest first. */
+static void settle(uint64_t now)
+{
+    while (expected_cache() > now && bh_mirror_oldest() != NULL) {
+        struct bh_buffer *buffer = bh_mirror_oldest();
+
+        (void)event(BH_RING_CACHE_TO_OS, buffer);
+        bh_mirror_drop(buffer);
+    }
+    if (BH_UNLIKELY(expected_cache() != now) && __atomic_load_n(&flushes, __ATOMIC_RELAXED) == 0) {
+        cache_bias = (int64_t)(now - bh_mirror.cache_bytes);
+    }
+}
+
+/* Out of step for good: the mirror's memory is exhausted. The job goes on without a recorder. */
+static void fail(const char *reason)
+{
+    bh_phase_set(BH_PHASE_FAILED);
+    if (bh_emit.header != NULL) {
+        bh_emit_text(bh_emit.header->reason, sizeof(bh_emit.header->reason), reason);
+        __atomic_store_n(&bh_emit.header->state, (uint32_t)BH_RING_STATE_FAILED, __ATOMIC_RELEASE);
+    }
+}
+
+/* The address must not be known from here on. Needed when a buffer left without being seen. */
+static void forget(struct bh_buffer *buffer)
+{
+    if (buffer->state == BH_BUFFER_CACHED) {
+        (void)event(BH_RING_CACHE_TO_OS, buffer);
+    } else {
+        (void)event(BH_RING_FREE_TO_OS, buffer);
+    }
+    bh_mirror_drop(buffer);
+}
+
+/* ---- allocation --------------------------------------------------------------------------- */
+
+static void start_life(struct bh_buffer *buffer, uint64_t requested_bytes)
+{
+    buffer->requested_bytes = requested_bytes;
+    buffer->stack = 0;
+    buffer->primitive = 0;
+    buffer->stream = -1;
+    buffer->device = BH_RING_DEVICE_CPU;
+    buffer->linked = false;
+}
+
+static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_bytes,
+                    uint64_t requested_bytes)
+{
+    struct bh_buffer *buffer = bh_mirror_add(address);
+
+    if (buffer == NULL) {
+        fail("no memory for the recorder's table of buffers");
+        return;
+    }
+    buffer->size_bytes = size_bytes;
+    buffer->foreign = kind == BH_RING_ALLOC_MAKE_BUFFER;
+    start_life(buffer, requested_bytes);
+    if (!buffer->foreign) {
+        bh_mirror.active_bytes += size_bytes;
+    }
+    buffer->ticket = event(kind, buffer);
+    count_small(buffer, 1);
+}
+
+static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requested_bytes)
+{
+    struct bh_buffer *buffer = bh_mirror_find(address);
+    uint64_t now = mlx_cache();
+
+    if (buffer != NULL && buffer->state == BH_BUFFER_CACHED && buffer->size_bytes == size_bytes) {
+        bh_mirror_to_active(buffer);
+        start_life(buffer, requested_bytes);
+        buffer->ticket = event(BH_RING_ALLOC_REUSE, buffer);
+        count_small(buffer, 1);
+        if (BH_UNLIKELY(expected_cache() != now)) {
+            settle(now);
+        }
+        return;
+    }
+    if (BH_UNLIKELY(expected_cache() != now)) {
+        settle(now); /* evicted under pressure, before the new buffer came */
+    }
+    if (buffer != NULL && (buffer = bh_mirror_find(address)) != NULL) {
+        forget(buffer);
+    }
+    add_new(BH_RING_ALLOC_NEW, address, size_bytes, requested_bytes);
+}
+
+void *bh_track_malloc(void *self, size_t bytes)
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    void *buffer;
+    int saved;
+
+    if (!enter(&visit)) {
+        return bh_mlx.malloc(self, bytes);
+    }
+    buffer = bh_mlx.malloc(self, bytes);
+    saved = errno;
+    if (buffer != NULL) {
+        uint64_t size_bytes = bh_mlx.size(self, buffer);
+
+        follow_control(true);
+        if (size_bytes != 0) { /* malloc(0) takes nothing and is freed without a trace */
+            note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes);
+        }
+    }
+    errno = saved;
+    return buffer;
+}
+
+void *bh_track_make_buffer(void *self, void *data, size_t bytes)
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    void *buffer;
+    int saved;
+
+    if (!enter(&visit)) {
+        return bh_mlx.make_buffer(self, data, bytes);
+    }
+    buffer = bh_mlx.make_buffer(self, data, bytes);
+    saved = errno;
+    if (buffer != NULL) {
+        struct bh_buffer *known = bh_mirror_find((uint64_t)(uintptr_t)buffer);
+
+        follow_control(true);
+        if (known != NULL) {
+            forget(known);
+        }
+        add_new(BH_RING_ALLOC_MAKE_BUFFER, (uint64_t)(uintptr_t)buffer, bytes, bytes);
+    }
+    errno = saved;
+    return buffer;
+}
+
+/* ---- free ------------------------------------------------------------------------------------ */
+
+static void note_free(struct bh_buffer *buffer)
+{
+    uint64_t before = expected_cache();
+    uint64_t now = mlx_cache();
+    bool kept = now == before + buffer->size_bytes;
+
+    if (BH_UNLIKELY(!kept && now != before) && !buffer->foreign) {
+        /* Another thread is emptying the cache. If enough is left for this buffer it was most
+         * likely kept, because the newest goes last. */
+        kept = now >= buffer->size_bytes;
+    }
+    count_small(buffer, -1);
+    if (kept && !buffer->foreign) {
+        (void)event(BH_RING_FREE_TO_CACHE, buffer);
+        bh_mirror_to_cache(buffer);
+    } else {
+        (void)event(buffer->foreign ? BH_RING_RELEASE : BH_RING_FREE_TO_OS, buffer);
+        bh_mirror_drop(buffer);
+    }
+    if (BH_UNLIKELY(expected_cache() != now)) {
+        settle(now);
+    }
+}
+
+static void tracked_free(void *self, void *address, void (*real)(void *, void *))
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    struct bh_buffer *buffer;
+    int saved;
+
+    if (address == NULL || !enter(&visit)) {
+        real(self, address);
+        return;
+    }
+    saved = errno;
+    follow_control(false);
+    buffer = bh_mirror_find((uint64_t)(uintptr_t)address);
+    errno = saved;
+    real(self, address);
+    saved = errno;
+    if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE) {
+        note_free(buffer);
+    } else if (expected_cache() != mlx_cache()) {
+        settle(mlx_cache()); /* a buffer from before the recorder went to the cache */
+    }
+    errno = saved;
+}
+
+void bh_track_free(void *self, void *buffer)
+{
+    tracked_free(self, buffer, bh_mlx.free);
+}
+
+void bh_track_release(void *self, void *buffer)
+{
+    tracked_free(self, buffer, bh_mlx.release);
+}
+
+/* ---- everything else --------------------------------------------------------------------------
+ */
+
+/* An array takes its buffer: from here on the allocation has a primitive, a stream and a stack. */
+void bh_track_link(uint64_t address, void *desc)
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    struct bh_desc_facts facts;
+    struct bh_buffer *buffer;
+    struct bh_ring_slot slot = {.kind = BH_RING_LINK, .address = address};
+    int saved = errno;
+
+    if (!bh_emit_wanted() || bh_phase_get() != BH_PHASE_ATTACHED || inside) {
+        return;
+    }
+    bh_desc_read(desc, &facts);
+    slot.stack = facts.stack;
+    slot.primitive = bh_names_primitive(facts.primitive);
+    slot.stream = facts.stream;
+    slot.device = facts.device;
+    if (!enter(&visit)) {
+        return;
+    }
+    buffer = bh_mirror_find(address);
+    if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {
+        buffer->linked = true;
+        buffer->stack = facts.stack;
+        buffer->primitive = slot.primitive;
+        buffer->stream = facts.stream;
+        if (recording && buffer->ticket != BH_NO_TICKET) {
+            slot.size_bytes = buffer->size_bytes;
+            slot.link_ticket = buffer->ticket;
+            (void)bh_emit_link(&slot);
+        }
+    }
+    errno = saved;
+}
+
+void bh_track_flush_begin(void)
+{
+    __atomic_add_fetch(&flushes, 1, __ATOMIC_SEQ_CST);
+}
+
+void bh_track_flush_end(void)
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    int saved = errno;
+
+    __atomic_sub_fetch(&flushes, 1, __ATOMIC_SEQ_CST);
+    if (enter(&visit)) {
+        follow_control(false);
+        settle(mlx_cache());
+    }
+    errno = saved;
+}
+
+void bh_track_mark(const char *label)
+{
+    struct visit visit __attribute__((cleanup(leave))) = {false};
+    struct bh_ring_slot slot = {.kind = BH_RING_MARK, .stream = -1};
+    int saved = errno;
+
+    if (!bh_emit_wanted() || bh_phase_get() != BH_PHASE_ATTACHED || inside) {
+        return;
+    }
+    pthread_mutex_lock(&bh_arena_lock);
+    slot.primitive = bh_names_intern(label, strlen(label));
+    pthread_mutex_unlock(&bh_arena_lock);
+    if (slot.primitive != 0 && enter(&visit)) {
+        follow_control(false);
+        if (recording) {
+            (void)bh_emit_slot(&slot);
+        }
+    }
+    errno = saved;
+}
