@@ -1,5 +1,5 @@
-/* A job: what was asked for (spec), in the one form that the API, the command line, spec.bin and the
- * supervisor share, and the enums of states.def with their texts.
+/* A job: what was asked for (spec), in the one form that the API, the command line, spec.bin and
+ * the supervisor share, and the enums of states.def with their texts.
  *
  * Ownership: struct bh_job_spec owns nothing; its pointers lead into memory of whoever filled it
  * (argv of the process, the decoded spec.bin buffer, the parsed request) and must outlive it.
@@ -87,7 +87,7 @@ struct bh_job_spec {
     const char *name; /* NULL = none */
     const char *const *argv;
     size_t argc;
-    const char *cwd;               /* absolute; NULL = the starter's */
+    const char *cwd;                /* absolute; NULL = the starter's */
     const struct bh_text_pair *env; /* on top of the starter's environment, or alone: */
     size_t env_count;
     bool clear_env;
@@ -96,15 +96,17 @@ struct bh_job_spec {
     uint64_t limit_bytes; /* 0 in observe mode without a limit */
     uint64_t warning_bytes;
     uint64_t recovery_bytes;
-    uint64_t emergency_bytes; /* all four resolved by bh_job_spec_defaults */
+    uint64_t emergency_bytes; /* all three completed by bh_job_spec_resolve */
     bool bands_given;         /* some band came from the user */
+    /* A band that is not zero counts as given; these say that a zero was meant. */
+    bool warning_given, recovery_given, emergency_given;
 
     uint32_t breach_count; /* 2 */
     uint64_t breach_hold_ns;
-    uint32_t max_unusable;   /* 3 */
-    uint64_t interval_ns;    /* base sampling interval, 50 ms */
+    uint32_t max_unusable;    /* 3 */
+    uint64_t interval_ns;     /* base sampling interval, 50 ms */
     uint64_t min_interval_ns; /* 250 us */
-    uint64_t wall_time_ns;   /* 0 = none */
+    uint64_t wall_time_ns;    /* 0 = none */
 
     enum bh_checkpoint_kind checkpoint_kind;
     uint64_t checkpoint_timeout_ns;
@@ -113,7 +115,7 @@ struct bh_job_spec {
     const char *checkpoint_path; /* relative to cwd or absolute */
     bool checkpoint_process_python;
 
-    int stop_signal; /* SIGTERM */
+    int stop_signal;                                        /* SIGTERM */
     uint64_t grace_base_ns, grace_per_gib_ns, grace_max_ns; /* 1 s, 250 ms, 60 s */
     enum bh_emergency_action emergency_action;
     uint64_t kill_retry_ns, kill_wait_ns; /* 1 s, 30 s */
@@ -121,7 +123,7 @@ struct bh_job_spec {
 
     bool record;
     enum bh_stacks stacks;
-    uint32_t depth;         /* 32 */
+    uint32_t depth; /* 32 */
     uint64_t min_size_bytes;
     uint64_t max_entries;     /* exports; 0 = all; 1,000,000 */
     uint64_t trace_max_bytes; /* 2 GiB */
@@ -133,8 +135,8 @@ struct bh_job_spec {
     int owner_pid;        /* 0 = none */
     uint64_t owner_start_token;
     bool stop_with_owner;
-    bool external;        /* no process: events and report come over HTTP */
-    bool force;           /* limit above the host's memory was accepted */
+    bool external;          /* no process: events and report come over HTTP */
+    bool force;             /* limit above the host's memory was accepted */
     uint64_t log_max_bytes; /* of out.log and err.log each, 256 MiB */
 
     struct bh_wall created_at;
@@ -146,8 +148,10 @@ struct bh_job_spec {
 void bh_job_spec_init(struct bh_job_spec *spec);
 
 /* Completes and checks a filled spec: bands from the limit where not given (policy.md section 1),
- * ordering, ranges, counts. Typed error with the member's name in diag->field; spec is unchanged on
- * failure. Pure: does not look at the machine. */
+ * ordering, ranges, counts. BH_E_INVALID_CONFIG with the member's name in diag->field (the API's,
+ * so "stop.grace.max"; bands are "limit", "recovery", "warning", "emergency"), BH_E_MODE_MISSING;
+ * spec is unchanged on failure. Pure: does not look at the machine. A resolved spec resolves to
+ * itself. */
 int bh_job_spec_resolve(struct bh_job_spec *spec, struct bh_diag *diag);
 
 #endif

@@ -2,8 +2,8 @@
  * them, the journal keeps them, the control socket streams them, and the report is a fold over them
  * and nothing else. So whatever the report says must be a record.
  *
- * Numbers are stored: kinds and members are only added. No argv, environment, paths or output in any
- * record (report.md, redaction); executables by basename only. Texts are NUL-terminated, cut.
+ * Numbers are stored: kinds and members are only added. No argv, environment, paths or output in
+ * any record (report.md, redaction); executables by basename only. Texts are NUL-terminated, cut.
  * Observed values carry their status: 0 is never "unknown". */
 #ifndef BH_MODEL_RECORD_H
 #define BH_MODEL_RECORD_H
@@ -12,32 +12,30 @@
 
 /* BH_RECORD(name, number, text, sync): sync = the scribe syncs the journal after it. */
 #define BH_RECORDS(BH_RECORD)                                                                      \
-    BH_RECORD(CONFIG, 1, "config", false)          /* first: what was asked for */                 \
-    BH_RECORD(HOST, 2, "host", false)              /* what the machine is and can do */            \
-    BH_RECORD(LAUNCHED, 3, "launched", true)       /* the root process runs */                     \
-    BH_RECORD(SAMPLES, 4, "samples", false)        /* min/max over about a second */               \
+    BH_RECORD(CONFIG, 1, "config", false)    /* first: what was asked for */                       \
+    BH_RECORD(HOST, 2, "host", false)        /* what the machine is and can do */                  \
+    BH_RECORD(LAUNCHED, 3, "launched", true) /* the root process runs */                           \
+    BH_RECORD(SAMPLES, 4, "samples", false)  /* min/max over about a second */                     \
     BH_RECORD(LIMIT_CROSSED, 5, "limit_crossed", true)                                             \
     BH_RECORD(CONFIG_CHANGE, 6, "config_change", true)                                             \
     BH_RECORD(CLOCK_GAP, 7, "clock_gap", false)                                                    \
     BH_RECORD(TRANSITION, 8, "transition", true)                                                   \
-    BH_RECORD(SIGNAL, 9, "signal", true)           /* one attempt and its result */                \
+    BH_RECORD(SIGNAL, 9, "signal", true) /* one attempt and its result */                          \
     BH_RECORD(CHECKPOINT, 10, "checkpoint", true)                                                  \
     BH_RECORD(ESCAPE, 11, "escape", false)                                                         \
-    BH_RECORD(MEMBER, 12, "member", false)         /* came, went, reparented, exec */              \
-    BH_RECORD(ADVISORY, 13, "advisory", false)     /* host memory once a second */                 \
+    BH_RECORD(MEMBER, 12, "member", false)     /* came, went, reparented, exec */                  \
+    BH_RECORD(ADVISORY, 13, "advisory", false) /* host memory once a second */                     \
     BH_RECORD(LOSSES, 14, "losses", false)                                                         \
     BH_RECORD(ARTIFACT_ERROR, 15, "artifact_error", false)                                         \
-    BH_RECORD(OUTCOME, 16, "outcome", true)        /* last one of the decider */                   \
+    BH_RECORD(OUTCOME, 16, "outcome", true)          /* last one of the decider */                 \
     BH_RECORD(PEAK_MEMBER, 17, "peak_member", false) /* breakdown at the peak, one per member */   \
-    BH_RECORD(RECORDER, 18, "recorder", false)     /* state, counts; by the scribe */              \
-    BH_RECORD(MARK, 19, "mark", false)             /* a user's mark */                             \
-    BH_RECORD(EMPTY, 20, "empty", true)            /* the tree is empty; proof or sampled */       \
-    BH_RECORD(SAMPLE, 21, "sample", false)         /* full rate; samples files only */
+    BH_RECORD(RECORDER, 18, "recorder", false)       /* state, counts; by the scribe */            \
+    BH_RECORD(MARK, 19, "mark", false)               /* a user's mark */                           \
+    BH_RECORD(EMPTY, 20, "empty", true)              /* the tree is empty; proof or sampled */     \
+    BH_RECORD(SAMPLE, 21, "sample", false)           /* full rate; samples files only */
 
 #define BH_RECORD(name, number, text, sync) BH_RECORD_##name = (number),
-enum bh_record_kind {
-    BH_RECORDS(BH_RECORD)
-};
+enum bh_record_kind { BH_RECORDS(BH_RECORD) };
 #undef BH_RECORD
 
 enum bh_value_status {
@@ -79,10 +77,10 @@ struct bh_record_host {
     char os[32], kernel[96], machine[32];
     uint64_t page_bytes, memory_bytes, available_bytes;
     enum bh_boundary boundary;
-    char mechanism[64];      /* "cgroup_v2 memory.max" when kernel_enforced */
-    char metric[96];         /* name of the charge: "RssAnon + RssShmem + VmSwap + …" */
-    char metric_note[160];   /* known error of the host's counters, or "" */
-    char cgroup_reason[96];  /* why no cgroup ring, "" when in force */
+    char mechanism[64];         /* "cgroup_v2 memory.max" when kernel_enforced */
+    char metric[96];            /* name of the charge: "RssAnon + RssShmem + VmSwap + …" */
+    char metric_note[160];      /* known error of the host's counters, or "" */
+    char cgroup_reason[96];     /* why no cgroup ring, "" when in force */
     uint64_t outer_limit_bytes; /* a container's memory.max that lies above us; 0 = none known */
     bool subreaper, cgroup, pidfd, memory_locked, realtime, checkpoint_channel_possible;
     char package_version[32];
@@ -135,7 +133,7 @@ struct bh_record_transition {
 };
 
 enum bh_signal_target {
-    BH_TARGET_TREE = 1,    /* owned_process_group */
+    BH_TARGET_TREE = 1,     /* owned_process_group */
     BH_TARGET_ENDPOINT = 2, /* cooperative_endpoint */
     BH_TARGET_ROOT = 3,
 };
@@ -151,8 +149,8 @@ struct bh_record_signal {
     int signal;
     enum bh_signal_target target;
     enum bh_signal_result result;
-    char reason[32];          /* report.md section 2, signals */
-    uint32_t reached;         /* processes it was delivered to */
+    char reason[32];  /* report.md section 2, signals */
+    uint32_t reached; /* processes it was delivered to */
     uint64_t decision_to_signal_ns;
 };
 
@@ -191,7 +189,7 @@ struct bh_record_member {
     int pid;
     uint64_t start_token;
     char basename[BH_BASENAME_SIZE];
-    int exit_status; /* wait status when WENT, -1 unknown */
+    int exit_status;        /* wait status when WENT, -1 unknown */
     uint64_t max_rss_bytes; /* rusage of the reaped, 0 unknown */
 };
 
@@ -201,7 +199,8 @@ struct bh_record_advisory {
 };
 
 struct bh_record_losses {
-    uint64_t records; /* queue records that found no room */
+    uint64_t records; /* journal records that found no room: the gap before this sequence */
+    uint64_t samples; /* SAMPLE records likewise */
 };
 
 struct bh_record_artifact_error {
@@ -212,9 +211,9 @@ struct bh_record_artifact_error {
 struct bh_record_outcome {
     enum bh_outcome_kind kind;
     enum bh_cause cause;
-    int exit_code;           /* of the child, -1 unknown */
-    int signal;              /* that ended the child, 0 none */
-    int reported_exit_code;  /* what `run` exits with */
+    int exit_code;          /* of the child, -1 unknown */
+    int signal;             /* that ended the child, 0 none */
+    int reported_exit_code; /* what `run` exits with */
     struct bh_observed final_bytes;
     uint64_t samples_after_signal;
     struct bh_observed peak_bytes;
@@ -252,9 +251,11 @@ struct bh_record_empty {
 
 struct bh_record {
     enum bh_record_kind kind;
-    uint64_t sequence; /* of the journal, 1, 2, 3 … */
+    bool by_scribe;    /* SAMPLES, RECORDER, ARTIFACT_ERROR … that the scribe added itself */
+    uint64_t sequence; /* 1, 2, 3 … of three counters: the decider's records (what SSE ids and
+                        * frames carry), the decider's SAMPLE records, the scribe's own records */
     struct bh_mono at;
-    uint8_t pool;      /* BH_POOL_HOST */
+    uint8_t pool; /* BH_POOL_HOST */
     union {
         struct bh_record_config config;
         struct bh_record_host host;
