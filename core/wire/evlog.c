@@ -53,7 +53,8 @@ void bh_evlog_segment_encode(const struct bh_evlog_segment *segment,
     bh_le_put32(ret_bytes, BH_EVLOG_SEGMENT_MAGIC);
     bh_le_put16(ret_bytes + 4, BH_EVLOG_VERSION);
     bh_le_put16(ret_bytes + 6, BH_EVLOG_HEADER_BYTES);
-    bh_le_put64(ret_bytes + 8, segment->number);
+    bh_le_put32(ret_bytes + 8, (uint32_t)segment->number);
+    bh_le_put32(ret_bytes + 12, segment->definitions);
     bh_le_put32(ret_bytes + 16, segment->records);
     bh_le_put32(ret_bytes + 20, segment->body_bytes);
     bh_le_put64(ret_bytes + 24, segment->first_sequence);
@@ -83,7 +84,8 @@ int bh_evlog_segment_decode(const void *data, size_t length, struct bh_evlog_seg
     if (bh_le_get32(bytes + 56) != bh_crc32c(0, bytes + BH_EVLOG_HEADER_BYTES, body))
         return BH_E_CHECKSUM;
     *ret_segment = (struct bh_evlog_segment){
-        .number = bh_le_get64(bytes + 8),
+        .number = bh_le_get32(bytes + 8),
+        .definitions = bh_le_get32(bytes + 12),
         .records = bh_le_get32(bytes + 16),
         .body_bytes = body,
         .first_sequence = bh_le_get64(bytes + 24),

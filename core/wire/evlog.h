@@ -18,7 +18,9 @@
  *       offset 0   u32 magic "BHES"
  *       offset 4   u16 version, 1
  *       offset 6   u16 header bytes, 64
- *       offset 8   u64 segment number, 0, 1, 2 …
+ *       offset 8   u32 segment number, 0, 1, 2 …
+ *       offset 12  u32 how many of the records define something (IMAGE, STRING, FRAME, STACK): a
+ *                  reader that wants names alone skips segments without any
  *       offset 16  u32 record count
  *       offset 20  u32 body bytes
  *       offset 24  u64 first event sequence  \ of the events inside; 1 and 0 = none
@@ -145,6 +147,7 @@ int bh_evlog_header_decode(const void *data, size_t length, struct bh_evlog_head
 
 struct bh_evlog_segment {
     uint64_t number;
+    uint32_t definitions; /* records of kind IMAGE, STRING, FRAME or STACK */
     uint32_t records, body_bytes;
     uint64_t first_sequence, last_sequence, lost_before;
     struct bh_mono first_at;

@@ -88,6 +88,11 @@ bool bh_evlog_kind_has_time(int kind)
     return kind >= 0 && kind < 64 && (FIELDS[kind] & F_TIME);
 }
 
+bool bh_evlog_kind_defines(int kind)
+{
+    return kind >= 0 && kind < 64 && (FIELDS[kind] & (F_DEFINITION | F_PROCESS));
+}
+
 /* ---- encoding ---- */
 
 static unsigned char *put_varint(unsigned char *at, uint64_t value)

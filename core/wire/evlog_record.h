@@ -23,5 +23,6 @@ int bh_evlog_record_encode(struct bh_evlog_running *running, const struct bh_evl
 
 bool bh_evlog_kind_has_sequence(int kind); /* it is an event */
 bool bh_evlog_kind_has_time(int kind);
+bool bh_evlog_kind_defines(int kind);
 
 #endif

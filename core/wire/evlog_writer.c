@@ -136,6 +136,7 @@ int bh_evlog_writer_add(struct bh_evlog_writer *writer, const struct bh_evlog_re
         return length;
     segment->body_bytes += (uint32_t)length;
     segment->records++;
+    segment->definitions += bh_evlog_kind_defines(record->kind);
     if (bh_evlog_kind_has_sequence(record->kind)) {
         if (segment->last_sequence == 0)
             segment->first_sequence = record->sequence;

@@ -215,6 +215,10 @@ static void every_kind_comes_back(void **state)
         assert_true(length <= (int)BH_EVLOG_SEGMENT_BYTES);
         assert_int_equal(segment.number, number++);
         assert_int_equal(segment.lost_before, 7);
+        uint32_t definitions = 0;
+        for (size_t i = 0; i < segment.records; i++)
+            definitions += (seen + i) % KINDS < 6; /* EVERY_KIND begins with them */
+        assert_int_equal(segment.definitions, definitions);
         seen = check_segment(&segment, seen);
         at += (size_t)length;
     }
