@@ -1,0 +1,122 @@
+#ifdef __linux__
+
+#include "core/platform/linux_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int bh_linux_open_error(int errno_value)
+{
+    /* out of descriptors is a hole in the total, not a broken disk */
+    return errno_value == EMFILE || errno_value == ENFILE ? BH_E_NOSPACE
+                                                          : bh_err_from_errno(errno_value);
+}
+
+int bh_linux_pread(int fd, char *buffer, size_t size)
+{
+    size_t used = 0;
+    while (used + 1 < size) {
+        ssize_t n = pread(fd, buffer + used, size - 1 - used, (off_t)used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return bh_err_from_errno(errno);
+        used += (size_t)n;
+        /* /proc answers a small file in one piece: a short read is its end */
+        if (n == 0 || used < 1024)
+            break;
+    }
+    buffer[used] = '\0';
+    return (int)used;
+}
+
+int bh_linux_read_at(int dirfd, const char *name, char *buffer, size_t size)
+{
+    int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return bh_linux_open_error(errno);
+    int result = bh_linux_pread(fd, buffer, size);
+    (void)close(fd);
+    return result;
+}
+
+uint64_t bh_linux_number(const char **text)
+{
+    const char *at = *text;
+    while (*at == ' ' || *at == '\t' || *at == '\n')
+        at++;
+    if (*at == '-')
+        at++;
+    uint64_t value = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    *text = at;
+    return value;
+}
+
+bool bh_linux_kb(const char *text, const char *key, uint64_t *ret_bytes)
+{
+    size_t length = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, key, length) == 0 && line[length] == ':') {
+            line += length + 1;
+            *ret_bytes = bh_linux_number(&line) * 1024;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct linux_dirent {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
+
+static int entry_number(const char *name)
+{
+    int value = 0;
+    for (; *name; name++) {
+        if (*name < '0' || *name > '9' || value > 100000000)
+            return 0;
+        value = value * 10 + (*name - '0');
+    }
+    return value;
+}
+
+int bh_linux_list_numbers(int dir_fd, int *ret_numbers, size_t capacity, size_t *ret_count)
+{
+    _Alignas(struct linux_dirent) char buffer[4096];
+    size_t count = 0;
+    bool full = false;
+    if (lseek(dir_fd, 0, SEEK_SET) < 0)
+        return bh_err_from_errno(errno);
+    for (;;) {
+        long n = syscall(SYS_getdents64, dir_fd, buffer, sizeof buffer);
+        if (n < 0)
+            return bh_err_from_errno(errno);
+        if (n == 0)
+            break;
+        for (long at = 0; at < n;) {
+            const struct linux_dirent *entry = (const struct linux_dirent *)(void *)(buffer + at);
+            int number = entry_number(entry->name);
+            if (number > 0 && count < capacity)
+                ret_numbers[count++] = number;
+            else if (number > 0)
+                full = true;
+            at += entry->length;
+        }
+    }
+    *ret_count = count;
+    return full ? BH_E_TOO_LONG : BH_OK;
+}
+
+#endif

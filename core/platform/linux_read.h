@@ -1,0 +1,54 @@
+/* Shared by the Linux files of core/platform, private to them: numbers out of /proc texts, one read
+ * each, no allocation. */
+#ifndef BH_PLATFORM_LINUX_READ_H
+#define BH_PLATFORM_LINUX_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/platform/platform.h"
+
+/* Reads a whole small file from its start into a terminated buffer; the length or an error. EMFILE
+ * and ENFILE come as BH_E_NOSPACE, ESRCH and ENOENT as BH_E_NOT_FOUND. */
+int bh_linux_pread(int fd, char *buffer, size_t size);
+int bh_linux_read_at(int dirfd, const char *name, char *buffer, size_t size);
+int bh_linux_open_error(int errno_value);
+
+/* Skips blanks, reads decimal digits, moves *text behind them; 0 when there are none. */
+uint64_t bh_linux_number(const char **text);
+/* Bytes behind "\nKEY:" in kB units; false when the key is absent. */
+bool bh_linux_kb(const char *text, const char *key, uint64_t *ret_bytes);
+
+/* Directory entries that are numbers, without opendir's allocation. */
+int bh_linux_list_numbers(int dir_fd, int *ret_numbers, size_t capacity, size_t *ret_count);
+
+/* linux_proc.c */
+int bh_linux_proc_open(void *self, int pid, struct bh_proc *ret_proc,
+                       struct bh_proc_facts *ret_facts);
+void bh_linux_proc_close(void *self, struct bh_proc *proc);
+int bh_linux_proc_facts(void *self, struct bh_proc *proc, struct bh_proc_facts *ret_facts);
+int bh_linux_proc_signal(void *self, const struct bh_proc *proc, int signal);
+void bh_linux_proc_name(void *self, const struct bh_proc *proc, char *ret_name, size_t size);
+/* Start token and facts out of the text of a stat file. */
+int bh_linux_parse_stat(const char *text, struct bh_proc_facts *ret_facts, uint64_t *ret_token);
+
+/* linux_charge.c */
+int bh_linux_proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_fast);
+int bh_linux_proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_rest);
+int bh_linux_proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_rollup *ret_rollup);
+
+/* linux_children.c */
+int bh_linux_proc_children(void *self, struct bh_proc *proc, bool relist, int *ret_pids,
+                           size_t capacity, size_t *ret_count);
+int bh_linux_own_children(void *self, int *ret_pids, size_t capacity, size_t *ret_count);
+int bh_linux_births(void *self, uint64_t *ret_token);
+
+/* linux_host.c */
+int bh_linux_host(void *self, struct bh_platform_host *ret_host);
+int bh_linux_memory(void *self, struct bh_platform_memory *ret_memory);
+
+/* linux_cgroup.c: the smallest limit of the control groups above us, 0 = none known. */
+uint64_t bh_linux_outer_limit(void);
+
+#endif
