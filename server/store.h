@@ -34,7 +34,7 @@ struct bh_store_start {
     bool created;        /* no database was there */
     bool moved_aside;    /* quick_check failed, or it was no database: now `aside` in the state folder */
     char aside[64];      /* "bulkhead.db.damaged-1796002200" */
-    char reason[160];    /* what quick_check said, escaped */
+    char reason[320];    /* what quick_check said, escaped */
     bool needs_reindex;  /* created or moved aside, or --reindex: run bh_reindex (import.h) */
 };
 
@@ -97,7 +97,8 @@ struct bh_store_job {
 };
 
 /* Inserts the row of a new job (state starting) with its spec: environment values are blanked
- * before anything is stored. BH_E_EXISTS for a known id. Durable. */
+ * before anything is stored. BH_E_EXISTS for a known id. Survives a kill; after a power cut the row
+ * comes back from spec.bin, which is synced (bh_reindex). */
 int bh_store_job_insert(struct bh_store *store, const struct bh_job_spec *spec, struct bh_diag *diag);
 /* The start failed: state failed_to_start with the typed error and its sentence; complete. */
 int bh_store_job_fail(struct bh_store *store, const char *id, int error, const char *sentence,
