@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/ring.h"
+#include "core/wire/ring.h"
 
 #define BH_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define BH_UNLIKELY(x) __builtin_expect(!!(x), 0)
