@@ -65,7 +65,7 @@ const char *bh_checkpoint_word_text(int word)
         [BH_CKPT_TIMED_OUT] = "timed_out",
         [BH_CKPT_FAILED] = "failed",
         [BH_CKPT_CANCELLED] = "cancelled",
-        [BH_CKPT_READY] = "ready",
+        [BH_CKPT_READY] = "not_requested",
     };
     return PICK(texts, word);
 }
