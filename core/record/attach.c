@@ -28,7 +28,7 @@ static uintptr_t table_copy[TABLE_BEFORE + TABLE_SLOTS];
 static char library[4096];
 static pthread_mutex_t resolve_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- finding --------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------- */
 
 static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -112,8 +112,7 @@ void bh_attach_resolve(void)
     pthread_mutex_unlock(&resolve_lock);
 }
 
-/* ---- judging -----------------------------------------------------------------------------------
- */
+/* ---- judging ----------------------------------------------------------------------- */
 
 static bool in_text(uintptr_t at)
 {
@@ -185,8 +184,7 @@ static const char *judge_object(void)
     return NULL;
 }
 
-/* ---- attaching
- * ----------------------------------------------------------------------------------- */
+/* ---- attaching --------------------------------------------------------------------- */
 
 static void copy_table(void)
 {

@@ -211,7 +211,7 @@ void bh_emit_unmap(void)
     }
 }
 
-/* ---- slots ------------------------------------------------------------------------------ */
+/* ---- slots ------------------------------------------------------------------------- */
 
 /* Free slots, asking the reader's tail only when the one last believed says that there are fewer
  * than `wanted`. */
@@ -302,7 +302,7 @@ uint64_t bh_emit_link(const struct bh_ring_slot *slot)
     return publish(slot, now_ns());
 }
 
-/* ---- arena ------------------------------------------------------------------------------ */
+/* ---- arena ------------------------------------------------------------------------- */
 
 /* Room for a record of `bytes` (before padding), its prefix written; NULL when the arena is full.
  */

@@ -42,7 +42,7 @@ static inline bool attached(void)
     return bh_phase_get() == BH_PHASE_ATTACHED;
 }
 
-/* ---- array nodes ----------------------------------------------------------------------------- */
+/* ---- array nodes ------------------------------------------------------------------- */
 
 EXPORT void bh_hook_desc_init(void *desc) NAMED("5array9ArrayDesc4initEv");
 void bh_hook_desc_init(void *desc)
@@ -104,8 +104,7 @@ void bh_hook_desc_dtor(void *desc)
     bh_mlx.desc_dtor(desc);
 }
 
-/* ---- arrays and their buffers ------------------------------------------------------------------
- */
+/* ---- arrays and their buffers ------------------------------------------------------ */
 
 /* The buffer that an array is about to own, 0 for a weak copy of somebody else's. */
 static inline uint64_t owned_buffer(const void *data)
@@ -143,8 +142,7 @@ void bh_hook_set_data_long(void *array, void *data, uint64_t size, void *strides
     bh_mlx.set_data_long(array, data, size, strides, flags, offset);
 }
 
-/* ---- what empties the cache
- * ----------------------------------------------------------------------- */
+/* ---- what empties the cache -------------------------------------------------------- */
 
 static void flush_ends(const int *unused)
 {
@@ -172,8 +170,7 @@ size_t bh_hook_set_cache_limit(size_t limit)
     return bh_mlx.set_cache_limit(limit);
 }
 
-/* ---- for programs that want to leave a mark in the trace
- * ------------------------------------------- */
+/* ---- for programs that want to leave a mark in the trace --------------------------- */
 
 EXPORT void bh_record_mark(const char *label);
 void bh_record_mark(const char *label)

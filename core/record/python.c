@@ -273,7 +273,7 @@ uint64_t bh_python_hash(uint32_t depth)
     return public_hash(depth);
 }
 
-/* ---- places ------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------ */
 
 /* Byte offset of the instruction in its code, as PyCode_Addr2Line takes it. */
 static int instruction_offset(const struct bh_python_frame *frame)

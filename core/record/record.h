@@ -33,7 +33,7 @@ enum bh_phase {
     BH_PHASE_FAILED,
 };
 
-/* ---- options.c: the environment --------------------------------------------------------- */
+/* ---- options.c: the environment ---------------------------------------------------- */
 
 struct bh_options {
     char dir[3072];
@@ -67,7 +67,7 @@ int bh_life_watch_forks(void); /* once, at attach; 0 or -1 */
 void bh_life_child_open(void);
 extern bool bh_life_child_pending; /* a forked child that has not opened its ring yet */
 
-/* ---- emit.c: the ring file -------------------------------------------------------------- */
+/* ---- emit.c: the ring file --------------------------------------------------------- */
 
 struct bh_emit {
     struct bh_ring_header *header; /* NULL: no ring (never opened, or forked child) */
@@ -144,7 +144,7 @@ void bh_map_remove(struct bh_map *map, uint64_t key);
 /* Anonymous zeroed pages; NULL on failure. */
 void *bh_map_pages(size_t bytes);
 
-/* ---- mirror.c: every buffer the allocator holds ------------------------------------------ */
+/* ---- mirror.c: every buffer the allocator holds ------------------------------------ */
 
 enum bh_buffer_state {
     BH_BUFFER_FREE = 0, /* pool entry not in use */
@@ -186,7 +186,7 @@ struct bh_buffer *bh_mirror_oldest(void);
 struct bh_buffer *bh_mirror_at(uint32_t index); /* 1 .. bh_mirror_end()-1, any state */
 uint32_t bh_mirror_end(void);
 
-/* ---- names.c: interned strings and primitive names --------------------------------------- */
+/* ---- names.c: interned strings and primitive names --------------------------------- */
 
 uint32_t bh_names_intern(const char *bytes, size_t length); /* under bh_arena_lock */
 /* String id of a Primitive's name, 0 = unknown. Takes bh_arena_lock. */
@@ -194,7 +194,7 @@ uint32_t bh_names_primitive(void *primitive);
 /* Learns how to ask a Primitive for its name from one specimen; cheap once it knows. */
 void bh_names_learn(void *primitive);
 
-/* ---- python.c / stack.c: who asked ------------------------------------------------------- */
+/* ---- python.c / stack.c: who asked ------------------------------------------------- */
 
 /* Chooses a walk scheme by a self-test. Needs the GIL; returns enum bh_ring_walk. */
 uint32_t bh_python_open(char *ret_version, size_t size);
@@ -221,7 +221,7 @@ void bh_python_keep(uintptr_t code);
 /* Id of the calling thread's Python stack, 0 = none. */
 uint32_t bh_stack_capture(void);
 
-/* ---- desc.c: array nodes ------------------------------------------------------------------ */
+/* ---- desc.c: array nodes ----------------------------------------------------------- */
 
 void bh_desc_created(void *desc);     /* ArrayDesc::init has run */
 void bh_desc_before_ctor(void *desc); /* storage is raw */
@@ -237,7 +237,7 @@ struct bh_desc_facts {
 };
 void bh_desc_read(void *desc, struct bh_desc_facts *ret_facts);
 
-/* ---- track.c: events ---------------------------------------------------------------------- */
+/* ---- track.c: events --------------------------------------------------------------- */
 
 void *bh_track_malloc(void *self, size_t bytes);
 void bh_track_free(void *self, void *buffer);
@@ -248,7 +248,7 @@ void bh_track_flush_begin(void); /* another thread may see the cache shrink from
 void bh_track_flush_end(void);   /* .. to here, where the mirror catches up */
 void bh_track_mark(const char *label);
 
-/* ---- attach.c: libmlx --------------------------------------------------------------------- */
+/* ---- attach.c: libmlx -------------------------------------------------------------- */
 
 struct bh_mlx {
     void *(*allocator)(void);

@@ -48,7 +48,7 @@ static bool enter(struct visit *visit)
     return true;
 }
 
-/* ---- slots ------------------------------------------------------------------------------ */
+/* ---- slots ------------------------------------------------------------------------- */
 
 static bool is_small(const struct bh_buffer *buffer)
 {
@@ -151,7 +151,7 @@ static void count_small(const struct bh_buffer *buffer, int sign)
     }
 }
 
-/* ---- the cache ---------------------------------------------------------------------------- */
+/* ---- the cache --------------------------------------------------------------------- */
 
 static uint64_t mlx_cache(void)
 {
@@ -198,7 +198,7 @@ static void forget(struct bh_buffer *buffer)
     bh_mirror_drop(buffer);
 }
 
-/* ---- allocation --------------------------------------------------------------------------- */
+/* ---- allocation -------------------------------------------------------------------- */
 
 static void start_life(struct bh_buffer *buffer, uint64_t requested_bytes)
 {
@@ -300,7 +300,7 @@ void *bh_track_make_buffer(void *self, void *data, size_t bytes)
     return buffer;
 }
 
-/* ---- free ------------------------------------------------------------------------------------ */
+/* ---- free -------------------------------------------------------------------------- */
 
 static void note_free(struct bh_buffer *buffer)
 {
@@ -360,8 +360,7 @@ void bh_track_release(void *self, void *buffer)
     tracked_free(self, buffer, bh_mlx.release);
 }
 
-/* ---- everything else --------------------------------------------------------------------------
- */
+/* ---- everything else --------------------------------------------------------------- */
 
 /* An array takes its buffer: from here on the allocation has a primitive, a stream and a stack. */
 void bh_track_link(uint64_t address, void *desc)

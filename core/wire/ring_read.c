@@ -32,8 +32,7 @@ static int pread_full(int fd, void *ret_data, size_t length, uint64_t offset)
     return BH_OK;
 }
 
-/* ---- names ------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------- */
 
 /* Digits up to `end`, no leading zero, at most maximum. Returns the position behind end, or NULL.
  */
@@ -69,8 +68,7 @@ bool bh_ring_name_parse(const char *name, struct bh_ring_name *ret_name)
     return true;
 }
 
-/* ---- header ------------------------------------------------------------------------------------
- */
+/* ---- header ------------------------------------------------------------------------ */
 
 static bool sizes_fit(const struct bh_ring_header *header)
 {
@@ -190,8 +188,7 @@ int bh_ring_header(struct bh_ring_reader *reader, struct bh_ring_header *ret_hea
     return BH_OK;
 }
 
-/* ---- slots
- * --------------------------------------------------------------------------------------- */
+/* ---- slots ------------------------------------------------------------------------- */
 
 static uint64_t slot_offset(const struct bh_ring_reader *reader, uint64_t ticket)
 {
@@ -268,9 +265,9 @@ static int pwrite_whole(int fd, const void *data, size_t length, uint64_t offset
     return (size_t)written == length ? BH_OK : BH_E_IO;
 }
 
-int bh_ring_release(const struct bh_ring_reader *reader)
+int bh_ring_release(const struct bh_ring_reader *reader, uint64_t tail)
 {
-    uint64_t words[2] = {reader->next, ~reader->next};
+    uint64_t words[2] = {tail, ~tail};
 
     if (reader->facts.slot_count == 0) {
         return BH_OK;
@@ -285,8 +282,7 @@ int bh_ring_control(const struct bh_ring_reader *reader, bool on)
     return pwrite_whole(reader->fd, &word, sizeof(word), offsetof(struct bh_ring_header, control));
 }
 
-/* ---- arena
- * --------------------------------------------------------------------------------------- */
+/* ---- arena ------------------------------------------------------------------------- */
 
 int bh_ring_arena(const struct bh_ring_reader *reader, uint64_t used, unsigned char *ret_bytes,
                   size_t size, size_t *ret_length)

@@ -54,8 +54,8 @@ int bh_ring_slots(struct bh_ring_reader *reader, uint64_t head, struct bh_ring_s
 /* Steps over the slot at `next`, which will never become ready (its process is gone). */
 void bh_ring_skip(struct bh_ring_reader *reader);
 
-/* Tells the producer that every slot before `next` is free. */
-int bh_ring_release(const struct bh_ring_reader *reader);
+/* Tells the producer that every slot before `tail` (at most `next`) is free. */
+int bh_ring_release(const struct bh_ring_reader *reader, uint64_t tail);
 int bh_ring_control(const struct bh_ring_reader *reader, bool on);
 
 /* One arena record. bytes points into the caller's buffer. */
