@@ -39,7 +39,7 @@ def openapi_routes(text: str) -> set:
 
 def table_routes(text: str) -> set:
     return {(m.group(1), m.group(2)) for m in
-            re.finditer(r'BH_ROUTE\(\s*\w+\s*,\s*(GET|POST|PUT|PATCH|DELETE)\s*,\s*"([^"]+)"', text)}
+            re.finditer(r'BH_ROUTE\(\s*(GET|POST|PUT|PATCH|DELETE)\s*,\s*"([^"]+)"', text)}
 
 
 def main(root: pathlib.Path) -> int:

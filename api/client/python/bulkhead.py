@@ -426,7 +426,7 @@ def _cmd_pickle(client: Client, args) -> int:
 
 
 def _cmd_open(client: Client, args) -> int:
-    link = client.request("POST", "/v1/login-links", {})["url"]
+    link = client.request("POST", "/v1/login-link", {})["url"]
     print(link)
     if args.browser:
         webbrowser.open(link)
