@@ -254,8 +254,7 @@ static uint64_t publish(const struct bh_ring_slot *slot, uint64_t time_ns)
     return ticket;
 }
 
-/* After a gap: says how much is missing, once enough is free again. False = still full. */
-static bool close_gap(uint64_t time_ns)
+bool bh_emit_close_gap(uint64_t buffers)
 {
     struct bh_ring_slot lost = {.kind = BH_RING_LOST,
                                 .requested_bytes = bh_emit.gap,
@@ -263,32 +262,28 @@ static bool close_gap(uint64_t time_ns)
                                 .size_bytes = bh_mirror.cache_bytes,
                                 .stream = -1,
                                 .device = BH_RING_DEVICE_UNKNOWN};
-    uint64_t wanted = (bh_emit.mask + 1) / RESUME_SHARE + 2;
+    uint64_t size = bh_emit.mask + 1;
+    uint64_t wanted = size / RESUME_SHARE + 2 * buffers;
 
+    wanted =
+        wanted > size ? size : wanted; /* a baseline that never fits whole is cut, and counted */
     if (room(wanted) < wanted) {
         return false;
     }
-    publish(&lost, time_ns);
+    publish(&lost, now_ns());
     bh_emit.gap = 0;
     return true;
 }
 
 uint64_t bh_emit_slot(const struct bh_ring_slot *slot)
 {
-    uint64_t time_ns = now_ns();
-
-    if (BH_UNLIKELY(bh_emit.gap != 0) && !close_gap(time_ns)) {
+    if (BH_UNLIKELY(bh_emit.gap != 0) || BH_UNLIKELY(room(1) < 1)) {
         bh_emit.gap++;
-        __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
-        return BH_NO_TICKET;
-    }
-    if (BH_UNLIKELY(room(1) < 1)) {
-        bh_emit.gap = 1;
         __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
         bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
         return BH_NO_TICKET;
     }
-    return publish(slot, time_ns);
+    return publish(slot, now_ns());
 }
 
 /* A link is an addition to an event already written: lost without a gap, counted on its own. */

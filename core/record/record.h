@@ -42,6 +42,7 @@ struct bh_options {
     uint32_t slots;
     uint64_t arena_bytes;
     uint64_t min_size_bytes;
+    bool check; /* compare the sums with MLX's counters after every event; for tests */
 };
 
 /* Returns 1 with *ret_options filled, 0 when recording was not asked for, -1 when the text is not
@@ -89,6 +90,9 @@ int bh_emit_open(const struct bh_options *options, uint32_t flags);
 /* Leaves a ring of one page that says why. Best effort. */
 void bh_emit_refuse(const struct bh_options *options, const char *reason);
 void bh_emit_unmap(void);
+/* Events are missing since the last slot: says so, once enough room is there for the baseline of
+ * `buffers` that must follow. True when the gap is closed. */
+bool bh_emit_close_gap(uint64_t buffers);
 /* Stamps time, thread and sequence on *slot and publishes it. Returns the ticket, or BH_NO_TICKET
  * when the ring is full (counted). Under bh_life_lock. */
 uint64_t bh_emit_slot(const struct bh_ring_slot *slot);

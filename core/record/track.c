@@ -24,12 +24,28 @@ struct visit {
     bool entered;
 };
 
+/* The oracle, for tests: the mirror's sums against MLX's own counters. */
+static __attribute__((noinline)) void check(void)
+{
+    struct bh_ring_header *header = bh_emit.header;
+    uint64_t active = bh_mlx.get_active_memory() - header->attach_active_bytes;
+    uint64_t cache = bh_mlx.get_cache_memory() - header->attach_cache_bytes;
+
+    if (__atomic_load_n(&flushes, __ATOMIC_RELAXED) == 0) {
+        header->checks++;
+        header->mismatches += active != bh_mirror.active_bytes || cache != bh_mirror.cache_bytes;
+    }
+}
+
 static void leave(struct visit *visit)
 {
     if (visit->entered) {
         if (bh_emit.header != NULL) {
             bh_emit.header->active_bytes = bh_mirror.active_bytes;
             bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
+            if (BH_UNLIKELY(bh_options.check)) {
+                check();
+            }
         }
         inside = false;
         pthread_mutex_unlock(&bh_life_lock);
@@ -111,7 +127,7 @@ static void write_baseline(void)
     }
 }
 
-/* Follows the control word, and a forked child's need for a ring of its own. */
+/* Follows the control word, a gap that can be closed, and a forked child's need for a ring. */
 static void follow_control(bool may_open)
 {
     bool wanted;
@@ -122,6 +138,9 @@ static void follow_control(bool may_open)
             return;
         }
         bh_life_child_open();
+    }
+    if (BH_UNLIKELY(bh_emit.gap != 0) && bh_emit_close_gap(bh_mirror.buffers)) {
+        recording = false; /* begins again, with a baseline */
     }
     wanted = bh_emit_wanted();
     if (BH_LIKELY(wanted == recording)) {

@@ -180,7 +180,10 @@ struct bh_ring_header {
     uint64_t small_bytes;      /* their real sizes, in total */
     uint64_t small_live_bytes; /* of these, still active */
     uint64_t links_lost;       /* LINK slots dropped because the ring was full; not in `lost` */
-    uint64_t reserved3[5];
+    /* With the option check=1 only: how often the sums were compared with MLX's own counters after
+     * an event, and how often they differed. */
+    uint64_t checks, mismatches;
+    uint64_t reserved3[3];
 
     /* 320: text, NUL-terminated, printable UTF-8. */
     char reason[BH_RING_REASON_BYTES];
