@@ -38,11 +38,10 @@ struct bh_buffer {
 
 struct bh_replay_image {
     uint64_t active_bytes, cached_bytes;
-    bool known; /* a record named it */
+    uint64_t baseline_left; /* entries still to come, while collecting */
+    bool known;             /* a record named it */
     bool ended;
-    bool based;              /* its first baseline is done, or it went on without one */
-    uint64_t baseline_left;  /* entries still to come */
-    uint32_t baseline_first; /* into bh_replay.baseline, while collecting */
+    bool based; /* its first baseline is done, or it went on without one */
     bool collecting;
 };
 
@@ -83,16 +82,18 @@ struct bh_replay {
     struct bh_buffer *pool;
     uint32_t pool_used, pool_capacity, pool_free, live; /* live: active or cached buffers */
     uint32_t *by_address, *by_sequence;                 /* open addressing, pool index + 1 */
-    uint32_t address_mask, sequence_mask, pending;
+    uint32_t address_mask, sequence_mask;
+    uint32_t pending;               /* live allocations whose LINK may still come */
     struct bh_replay_image *images; /* by id */
     uint32_t image_count;
-    struct bh_buffer *baseline;
+    struct bh_buffer *baseline; /* entries of the baselines being collected */
     uint32_t baseline_used, baseline_capacity;
 };
 
 void bh_replay_init(struct bh_replay *replay, struct bh_anchor anchor);
 void bh_replay_done(struct bh_replay *replay);
-/* BH_E_NOMEM, or the observer's error. Definitions are ignored. */
+/* BH_E_NOMEM, BH_E_MALFORMED (an image that was never defined), or the observer's error. Names are
+ * ignored. */
 int bh_replay_apply(struct bh_replay *replay, const struct bh_evlog_record *record);
 /* Lets baselines that were cut short take effect; before the state is looked at for good. */
 int bh_replay_settle(struct bh_replay *replay);

@@ -26,7 +26,8 @@
  *       offset 24  u64 first event sequence  \ of the events inside; 1 and 0 = none
  *       offset 32  u64 last event sequence   /
  *       offset 40  u64 events lost before this segment, in total
- *       offset 48  u64 monotonic ns of the first timed record, 0 = none
+ *       offset 48  u64 greatest monotonic ns of the log up to and with this segment's first timed
+ *                  record (served times are a running maximum: a reader can start here)
  *       offset 56  u32 CRC-32C of the body
  *       offset 60  u32 CRC-32C of the first 60 bytes
  *       body       records; every delta starts from zero at a segment's start (event times from the

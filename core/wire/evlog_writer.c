@@ -14,6 +14,7 @@ struct bh_evlog_writer {
     int error;
     uint64_t bytes; /* of the file */
     uint64_t lost;
+    uint64_t latest_ns;              /* greatest time written so far */
     struct bh_evlog_segment segment; /* the one under way */
     struct bh_evlog_running running;
     bool timed;
@@ -26,30 +27,56 @@ static void begin_segment(struct bh_evlog_writer *writer, uint64_t number)
         .number = number,
         .first_sequence = 1,
         .last_sequence = 0,
+        .first_at.ns = writer->latest_ns,
         .body = writer->data + BH_EVLOG_HEADER_BYTES,
     };
-    writer->running = (struct bh_evlog_running){0};
+    writer->running = (struct bh_evlog_running){.time_ns = writer->latest_ns};
     writer->timed = false;
 }
 
-/* Number of segments in a file of whole segments, by hopping over the headers. */
-static int count_segments(int fd, uint64_t file_bytes, uint64_t *ret_count, struct bh_diag *diag)
+/* Greatest time of a segment, which starts with the greatest of all before. */
+static int read_latest(struct bh_evlog_writer *writer, uint64_t offset, struct bh_diag *diag)
 {
-    uint64_t offset = BH_EVLOG_HEADER_BYTES, count = 0;
+    struct bh_evlog_segment segment;
+    struct bh_evlog_cursor cursor;
+    struct bh_evlog_record record;
+    size_t got;
+    int error = bh_io_pread(writer->fd, writer->data, sizeof writer->data, offset, &got);
+    if (error >= 0)
+        error = bh_evlog_segment_decode(writer->data, got, &segment);
+    if (error <= 0)
+        return bh_err_set(diag, error < 0 ? error : BH_E_TRUNCATED, NULL,
+                          "The event log's last segment cannot be read: resume it first");
+    writer->latest_ns = segment.first_at.ns;
+    bh_evlog_cursor_open(&cursor, &segment);
+    while ((error = bh_evlog_cursor_next(&cursor, &record)) > 0) {
+        if (record.at.ns > writer->latest_ns)
+            writer->latest_ns = record.at.ns;
+    }
+    return error < 0 ? bh_err_set(diag, error, NULL, "The event log's last segment is damaged")
+                     : BH_OK;
+}
+
+/* Number of segments in a file of whole segments, by hopping over the headers. */
+static int count_segments(struct bh_evlog_writer *writer, uint64_t file_bytes, uint64_t *ret_count,
+                          struct bh_diag *diag)
+{
+    uint64_t offset = BH_EVLOG_HEADER_BYTES, count = 0, last = 0;
     while (offset < file_bytes) {
         unsigned char header[BH_EVLOG_HEADER_BYTES];
         size_t got;
-        int error = bh_io_pread(fd, header, sizeof header, offset, &got);
+        int error = bh_io_pread(writer->fd, header, sizeof header, offset, &got);
         if (error < 0)
             return bh_err_set(diag, error, NULL, "The event log cannot be read");
         if (got < sizeof header || bh_le_get32(header) != BH_EVLOG_SEGMENT_MAGIC)
             return bh_err_set(diag, BH_E_MALFORMED, NULL,
                               "The event log does not end with a whole segment: resume it first");
+        last = offset;
         offset += BH_EVLOG_HEADER_BYTES + bh_le_get32(header + 20);
         count++;
     }
     *ret_count = count;
-    return BH_OK;
+    return count ? read_latest(writer, last, diag) : BH_OK;
 }
 
 static int start_file(struct bh_evlog_writer *writer, const struct bh_evlog_header *header,
@@ -69,7 +96,7 @@ static int start_file(struct bh_evlog_writer *writer, const struct bh_evlog_head
         writer->bytes = sizeof bytes;
     } else {
         writer->bytes = (uint64_t)status.st_size;
-        error = count_segments(writer->fd, writer->bytes, &segments, diag);
+        error = count_segments(writer, writer->bytes, &segments, diag);
         if (error < 0)
             return error;
     }
@@ -125,10 +152,14 @@ int bh_evlog_writer_add(struct bh_evlog_writer *writer, const struct bh_evlog_re
         return writer->error;
     if (segment->records == 0)
         segment->lost_before = writer->lost;
-    if (!writer->timed && bh_evlog_kind_has_time(record->kind)) {
-        segment->first_at = record->at;
-        writer->running.time_ns = record->at.ns;
-        writer->timed = true;
+    if (bh_evlog_kind_has_time(record->kind)) {
+        if (record->at.ns > writer->latest_ns)
+            writer->latest_ns = record->at.ns;
+        if (!writer->timed) {
+            segment->first_at.ns = writer->latest_ns;
+            writer->running.time_ns = writer->latest_ns;
+            writer->timed = true;
+        }
     }
     unsigned char *at = writer->data + BH_EVLOG_HEADER_BYTES + segment->body_bytes;
     int length = bh_evlog_record_encode(&writer->running, record, at);

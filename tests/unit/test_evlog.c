@@ -275,6 +275,40 @@ static void resumes_at_every_cut(void **state)
     close(fd);
 }
 
+/* A segment's header says the greatest time so far, also over a change of writers. */
+static void times_are_carried_on(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t written, carried;
+    } steps[] = {{50, 50}, {20, 50}, {70, 70}, {60, 70}};
+    int fd = temporary_file();
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct bh_evlog_writer *writer = open_writer(fd);
+        struct bh_evlog_record record = {
+            .kind = BH_EVLOG_OFF, .image = 1, .at.ns = steps[i].written, .stream = -1};
+        assert_int_equal(bh_evlog_writer_add(writer, &record), 0);
+        assert_int_equal(bh_evlog_writer_flush(writer), 0);
+        bh_evlog_writer_free(writer);
+    }
+    struct bh_bytes bytes = read_all(fd);
+    size_t at = BH_EVLOG_HEADER_BYTES;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct bh_evlog_segment segment;
+        struct bh_evlog_cursor cursor;
+        struct bh_evlog_record record;
+        int length = bh_evlog_segment_decode(bytes.data + at, bytes.length - at, &segment);
+        assert_true(length > 0);
+        assert_int_equal(segment.first_at.ns, steps[i].carried);
+        bh_evlog_cursor_open(&cursor, &segment);
+        assert_int_equal(bh_evlog_cursor_next(&cursor, &record), 1);
+        assert_int_equal(record.at.ns, steps[i].written);
+        at += (size_t)length;
+    }
+    bh_bytes_done(&bytes);
+    close(fd);
+}
+
 static void reports_next_ids(void **state)
 {
     (void)state;
@@ -417,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_comes_back),
         cmocka_unit_test(resumes_at_every_cut),
+        cmocka_unit_test(times_are_carried_on),
         cmocka_unit_test(reports_next_ids),
         cmocka_unit_test(damage_is_seen),
         cmocka_unit_test(cursor_refuses_nonsense),
