@@ -152,8 +152,8 @@ int bh_store_report_suppress(struct bh_store *store, const char *id, const char 
 /* ---- journal records ------------------------------------------------------------------------- */
 
 #define BH_STORE_KIND(kind) (1ull << BH_RECORD_##kind)
-/* Records with sequence > after whose kind is in the mask (BH_STORE_KIND(SIGNAL) | …), in order of
- * sequence. All kinds but SAMPLE are kept. */
+/* Records of the decider with sequence > after (0 = all, the scribe's too) whose kind is in the mask
+ * (BH_STORE_KIND(SIGNAL) | …), in the order of the journal. All kinds but SAMPLE are kept. */
 int bh_store_records(struct bh_store *store, const char *id, uint64_t kinds, uint64_t after,
                      uint32_t limit, int (*visit)(void *user, const struct bh_record *record),
                      void *user, struct bh_diag *diag);

@@ -89,6 +89,28 @@ int bh_store_report_suppress(struct bh_store *store, const char *id, const char 
     return result < 0 ? result : 0;
 }
 
+#define FEW_KINDS 4
+
+static int bind_records(struct bh_store *store, int64_t key, uint64_t kinds, uint64_t after,
+                        uint32_t limit, sqlite3_stmt **ret_statement, struct bh_diag *diag)
+{
+    int few[FEW_KINDS] = {-1, -1, -1, -1}, count = 0;
+
+    for (int kind = 0; kind < 64; kind++) {
+        if (!((kinds >> kind) & 1))
+            continue;
+        if (count < FEW_KINDS)
+            few[count] = kind;
+        count++;
+    }
+    if (count > FEW_KINDS)
+        return bh_db_bind(&store->db, BH_STORE_SQL_RECORDS, ret_statement, diag, "iiii", key,
+                          (int64_t)after, (int64_t)kinds, (int64_t)limit);
+    return bh_db_bind(&store->db, BH_STORE_SQL_RECORDS_OF, ret_statement, diag, "iiiidddd", key,
+                      (int64_t)after, (int64_t)kinds, (int64_t)limit, few[0], few[1], few[2],
+                      few[3]);
+}
+
 int bh_store_records(struct bh_store *store, const char *id, uint64_t kinds, uint64_t after,
                      uint32_t limit, int (*visit)(void *user, const struct bh_record *record),
                      void *user, struct bh_diag *diag)
@@ -99,8 +121,7 @@ int bh_store_records(struct bh_store *store, const char *id, uint64_t kinds, uin
     int result = bh_store_key(store, id, &key, &state, diag);
 
     if (result >= 0)
-        result = bh_db_bind(&store->db, BH_STORE_SQL_RECORDS, &statement, diag, "iiii", key,
-                            (int64_t)after, (int64_t)kinds, (int64_t)limit);
+        result = bind_records(store, key, kinds, after, limit, &statement, diag);
     if (result < 0)
         return result;
     while ((result = bh_db_step(&store->db, statement, diag)) == 1) {

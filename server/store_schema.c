@@ -4,7 +4,7 @@
 
 /* Version 1. Large blobs sit last in their rows and in rowid tables, so that looking at a row's
  * numbers does not walk its overflow pages. */
-static const char step_1[] =
+static const char jobs_1[] =
     "CREATE TABLE job("
     " key INTEGER PRIMARY KEY AUTOINCREMENT,"
     " id TEXT NOT NULL UNIQUE,"
@@ -56,10 +56,13 @@ static const char step_1[] =
     " journal_sequence INTEGER NOT NULL DEFAULT 0,"
     " event_sequence INTEGER NOT NULL DEFAULT 0,"
     " bytes INTEGER NOT NULL DEFAULT 0,"
-    /* where the import is: offsets in the files, and its running state as a blob (import_state.c) */
+    /* where the import is: offsets in the files, counts, the event log's clock anchor */
     " journal_offset INTEGER NOT NULL DEFAULT 0,"
+    " records INTEGER NOT NULL DEFAULT 0,"
     " events_offset INTEGER NOT NULL DEFAULT 0,"
     " segments INTEGER NOT NULL DEFAULT 0,"
+    " trace_mono_ns INTEGER NOT NULL DEFAULT 0,"
+    " trace_wall_us INTEGER NOT NULL DEFAULT 0,"
     " spec BLOB NOT NULL"
     ") STRICT;"
     "CREATE INDEX job_unfinished ON job(id) WHERE import_complete=0;"
@@ -73,26 +76,53 @@ static const char step_1[] =
     " reclamation BLOB, report BLOB) STRICT;"
     "CREATE TABLE record("
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
-    " sequence INTEGER NOT NULL, kind INTEGER NOT NULL, at_ns INTEGER NOT NULL,"
-    " data BLOB NOT NULL,"
-    " PRIMARY KEY(job, sequence)) STRICT, WITHOUT ROWID;"
+    " number INTEGER NOT NULL," /* in the file's order */
+    " sequence INTEGER NOT NULL," /* the decider's; 0 = added by the scribe */
+    " kind INTEGER NOT NULL, at_ns INTEGER NOT NULL, data BLOB NOT NULL,"
+    " PRIMARY KEY(job, number)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX record_kind ON record(job, kind, at_ns);"
     "CREATE TABLE idempotency("
     " key TEXT PRIMARY KEY, hash BLOB NOT NULL, job_id TEXT NOT NULL,"
     " created_us INTEGER NOT NULL, status INTEGER NOT NULL, answer BLOB) STRICT, WITHOUT ROWID;"
     "CREATE TABLE security("
     " id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, code TEXT NOT NULL, peer TEXT NOT NULL,"
     " detail TEXT NOT NULL, count INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE value(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE value(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;";
+
+static const char traces_1[] =
     "CREATE TABLE segment("
     " id INTEGER PRIMARY KEY,"
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
     " number INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL,"
-    " first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, lost INTEGER NOT NULL,"
-    " data BLOB NOT NULL,"
-    " UNIQUE(job, number)) STRICT;"
-    ;
+    " lost INTEGER NOT NULL, definitions INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX segment_number ON segment(job, number);"
+    "CREATE INDEX segment_sequence ON segment(job, first_sequence, number) WHERE last_sequence>0;"
+    "CREATE INDEX segment_defining ON segment(job, number) WHERE definitions>0;"
+    "CREATE TABLE level("
+    " id INTEGER PRIMARY KEY,"
+    " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
+    " series INTEGER NOT NULL, level INTEGER NOT NULL, number INTEGER NOT NULL,"
+    " data BLOB NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX level_number ON level(job, series, level, number);"
+    "CREATE TABLE keyframe("
+    " id INTEGER PRIMARY KEY,"
+    " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
+    " sequence INTEGER NOT NULL, at_us INTEGER NOT NULL, next_segment INTEGER NOT NULL,"
+    " data BLOB NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX keyframe_sequence ON keyframe(job, sequence);"
+    "CREATE INDEX keyframe_time ON keyframe(job, at_us, sequence);"
+    "CREATE TABLE loss("
+    " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
+    " sequence INTEGER NOT NULL, from_us INTEGER NOT NULL, to_us INTEGER NOT NULL,"
+    " count INTEGER NOT NULL, PRIMARY KEY(job, sequence)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE mark("
+    " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
+    " sequence INTEGER NOT NULL, at_us INTEGER NOT NULL, label TEXT NOT NULL,"
+    " PRIMARY KEY(job, sequence)) STRICT, WITHOUT ROWID;";
 
-static const char *const steps[] = {step_1};
+/* Steps of up to three texts (a string literal may have 4,095 bytes). */
+#define TEXTS 3
+static const char *const steps[][TEXTS] = {{jobs_1, traces_1}};
 
 #define STEPS ((int)(sizeof steps / sizeof steps[0]))
 
@@ -126,7 +156,8 @@ static int take_step(struct bh_db *db, int step, struct bh_diag *diag)
 
     if (result < 0)
         return result;
-    result = bh_db_exec(db, steps[step], diag);
+    for (int text = 0; text < TEXTS && steps[step][text] && result >= 0; text++)
+        result = bh_db_exec(db, steps[step][text], diag);
     if (result >= 0) {
         snprintf(pragma, sizeof pragma, "PRAGMA user_version=%d", step + 1);
         result = bh_db_exec(db, pragma, diag);

@@ -1,0 +1,86 @@
+/* What the files of the import share. */
+#ifndef BH_SERVER_IMPORT_INTERNAL_H
+#define BH_SERVER_IMPORT_INTERNAL_H
+
+#include "core/base/bytes.h"
+#include "core/viz/ingest.h"
+#include "server/db.h"
+#include "server/import.h"
+#include "server/job_row.h"
+#include "server/trace_rows.h"
+
+#define BH_STATEMENT(name, text) BH_IMPORT_SQL_##name,
+enum bh_import_sql {
+    BH_IMPORT_SQL_BASE = BH_TRACE_SQL_COUNT - 1, /* the shared ones come first */
+#include "server/import_statements.def"
+    BH_IMPORT_SQL_COUNT,
+};
+#undef BH_STATEMENT
+
+/* Where the import of one job is: the database's own numbers, read with the row. */
+struct bh_import_place {
+    uint64_t journal_offset; /* 0 = not even the header */
+    uint64_t records;        /* journal records stored: the next one's number */
+    uint64_t events_offset;
+    uint64_t segments;
+    uint64_t trace_mono_ns; /* the event log's anchor */
+    int64_t trace_wall_us;
+};
+
+/* A job being imported. Everything here equals the database between two steps. */
+struct bh_import_job {
+    struct bh_store_job row;
+    struct bh_import_place place;
+    struct bh_ingest *ingest; /* owned; NULL until the event log has a header */
+    uint64_t used;            /* of the import's step counter, to drop the longest unused */
+};
+
+#define BH_IMPORT_KEPT 32 /* jobs whose running state stays in memory between their steps */
+
+struct bh_import {
+    struct bh_db db;
+    struct bh_import_job *jobs[BH_IMPORT_KEPT]; /* owned; NULL = free place */
+    uint64_t steps;
+    struct bh_bytes buffer; /* file bytes of the step at hand */
+};
+
+/* Reads at most budget bytes from offset on into import->buffer (cleared); *ret_end: nothing follows.
+ * A file that is not there (yet) is empty. */
+int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64_t offset,
+                   uint32_t budget, bool *ret_end, struct bh_diag *diag);
+
+/* ---- journal ---- */
+
+/* Journal records decoded from one read and not stored yet. */
+struct bh_import_records {
+    struct bh_bytes bytes; /* encoded records, one after the other */
+    struct bh_bytes index; /* struct bh_import_record each */
+    uint64_t count;        /* also those that are not kept */
+    uint64_t end_offset;
+};
+struct bh_import_record {
+    uint32_t offset, length; /* in bytes */
+    uint16_t kind;
+    uint64_t sequence; /* the decider's; 0 = the scribe's */
+    uint64_t at_ns;
+};
+void bh_import_records_done(struct bh_import_records *records);
+/* Reads what is new, folds it into row. BH_E_CHECKSUM, MALFORMED: damaged behind end_offset; what was
+ * decoded before stays in ret_records and counts. *ret_more: the budget ended first. */
+int bh_import_journal_read(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+                           uint32_t budget, struct bh_store_job *row,
+                           struct bh_import_records *ret_records, bool *ret_more,
+                           struct bh_diag *diag);
+int bh_import_journal_store(struct bh_import *import, const struct bh_import_job *job,
+                            const struct bh_import_records *records, struct bh_diag *diag);
+
+/* One journal record into the job's row. Pure. */
+void bh_import_fold(struct bh_store_job *row, const struct bh_record *record);
+
+/* ---- end of a job ---- */
+
+/* report.json and reclamation.json into the report row, inside of the caller's transaction. */
+int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
+                           enum bh_store_report *ret_report, struct bh_diag *diag);
+
+#endif

@@ -1,0 +1,58 @@
+/* report.json and reclamation.json. */
+#include "core/base/io.h"
+#include "server/import_internal.h"
+
+#define REPORT_MAX_BYTES (64u << 20) /* two million samples; a real one is below 2 MiB */
+
+int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
+                           enum bh_store_report *ret_report, struct bh_diag *diag)
+{
+    int result;
+
+    bh_bytes_clear(&import->buffer);
+    result = bh_io_read_file(dirfd, "report.json", REPORT_MAX_BYTES, &import->buffer, diag);
+    if (result == BH_E_NOT_FOUND || result == BH_E_TOO_LONG) {
+        *ret_report = BH_STORE_REPORT_SUPPRESSED;
+        return 0;
+    }
+    if (result >= 0)
+        result = bh_db_run(&import->db, BH_IMPORT_SQL_REPORT_STORE, diag, "ib", row->key,
+                           import->buffer.data, import->buffer.length);
+    if (result < 0)
+        return result;
+    *ret_report = BH_STORE_REPORT_READY;
+    result = bh_import_reclamation(import, row->id, dirfd, diag);
+    return result == BH_E_NOT_FOUND ? 0 : result;
+}
+
+static int key_of(struct bh_import *import, const char *id, int64_t *ret_key, struct bh_diag *diag)
+{
+    struct bh_store_job row;
+    sqlite3_stmt *statement;
+    int result = bh_db_bind(&import->db, BH_IMPORT_SQL_JOB_LOAD, &statement, diag, "t", id);
+
+    if (result >= 0)
+        result = bh_db_step(&import->db, statement, diag);
+    if (result <= 0)
+        return result < 0 ? result
+                          : bh_err_set(diag, BH_E_NOT_FOUND, "id", "There is no job with this id");
+    bh_job_row_read(statement, &row);
+    sqlite3_reset(statement);
+    *ret_key = row.key;
+    return 0;
+}
+
+int bh_import_reclamation(struct bh_import *import, const char *id, int dirfd, struct bh_diag *diag)
+{
+    int64_t key = 0;
+    int result = key_of(import, id, &key, diag);
+
+    if (result < 0)
+        return result;
+    bh_bytes_clear(&import->buffer);
+    result = bh_io_read_file(dirfd, "reclamation.json", REPORT_MAX_BYTES, &import->buffer, diag);
+    if (result >= 0)
+        result = bh_db_run(&import->db, BH_IMPORT_SQL_RECLAMATION_STORE, diag, "ib", key,
+                           import->buffer.data, import->buffer.length);
+    return result < 0 ? result : 0;
+}
