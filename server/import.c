@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,7 @@ static void job_free(struct bh_import_job *job)
     if (!job)
         return;
     bh_ingest_free(job->ingest);
+    bh_series_free(job->charge);
     free(job);
 }
 
@@ -277,13 +279,16 @@ static int store_row(struct bh_import *import, const struct found *found, struct
 }
 
 /* The job ended and all its bytes are in: report, state, mark. */
-static int complete(struct bh_import *import, int dirfd, struct found *found, struct bh_diag *diag)
+static int complete(struct bh_import *import, struct bh_import_job *job, int dirfd,
+                    struct found *found, struct bh_diag *diag)
 {
     enum bh_store_report report = BH_STORE_REPORT_NONE;
     struct bh_store_job *row = &found->row;
     const char *reason = "";
-    int result = bh_import_report_store(import, row, dirfd, &report, diag);
+    int result = bh_import_charge_finish(import, job, dirfd, diag);
 
+    if (result >= 0)
+        result = bh_import_report_store(import, row, dirfd, &report, diag);
     if (result < 0)
         return result;
     row->state = row->state == BH_JOB_FAILED_TO_START ? row->state : BH_JOB_FINISHED;
@@ -302,23 +307,26 @@ static int complete(struct bh_import *import, int dirfd, struct found *found, st
                      reason);
 }
 
-static int store_found(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+static int store_found(struct bh_import *import, struct bh_import_job *job, int dirfd,
                        bool completes, struct found *found, struct bh_diag *diag)
 {
     int result = check_place(import, job, diag);
 
     if (result >= 0)
         result = bh_import_journal_store(import, job, &found->records, diag);
+    job->row.anchor = found->row.anchor; /* the same ever after: given by the files' headers */
+    if (result >= 0)
+        result = bh_import_charge_store(import, job, &found->records, diag);
     if (result >= 0)
         result = bh_import_events_store(import, job, &found->events, diag);
     if (result >= 0 && completes)
-        result = complete(import, dirfd, found, diag);
+        result = complete(import, job, dirfd, found, diag);
     if (result >= 0)
         result = store_row(import, found, diag);
     return result;
 }
 
-static int commit_found(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+static int commit_found(struct bh_import *import, struct bh_import_job *job, int dirfd,
                         bool ended, struct found *found, struct bh_diag *diag)
 {
     bool completes = ended && !found->more;

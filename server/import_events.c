@@ -167,27 +167,8 @@ int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, i
 struct flush {
     struct bh_import *import;
     int64_t key;
-    struct bh_trace_rows rows;
     struct bh_diag *diag;
 };
-
-static int put_level(void *context, unsigned series, unsigned level, uint64_t index,
-                     const void *data, size_t length)
-{
-    struct flush *flush = context;
-
-    return bh_db_run(&flush->import->db, BH_IMPORT_SQL_LEVEL_PUT, flush->diag, "iiiib", flush->key,
-                     (int64_t)series, (int64_t)level, (int64_t)index, data, length);
-}
-
-static int get_level(void *context, unsigned series, unsigned level, uint64_t index,
-                     struct bh_bytes *ret_bytes)
-{
-    struct flush *flush = context;
-    struct bh_level_store levels = bh_trace_rows_levels(&flush->rows);
-
-    return levels.get(levels.context, series, level, index, ret_bytes);
-}
 
 static int put_keyframe(void *context, const struct bh_keyframe_info *info, const void *data,
                         size_t length)
@@ -203,9 +184,9 @@ static int put_loss(void *context, const struct bh_loss *loss)
 {
     struct flush *flush = context;
 
-    return bh_db_run(&flush->import->db, BH_IMPORT_SQL_LOSS_INSERT, flush->diag, "iiiii",
-                     flush->key, (int64_t)loss->sequence, loss->from_us, loss->to_us,
-                     (int64_t)loss->count);
+    return bh_db_run(&flush->import->db, BH_IMPORT_SQL_LOSS_INSERT, flush->diag, "idiiii",
+                     flush->key, (int)BH_LOSS_EVENTS, (int64_t)loss->sequence, loss->from_us,
+                     loss->to_us, (int64_t)loss->count);
 }
 
 static int put_mark(void *context, const struct bh_mark *mark)
@@ -238,8 +219,9 @@ int bh_import_events_store(struct bh_import *import, const struct bh_import_job 
                            const struct bh_import_events *events, struct bh_diag *diag)
 {
     struct flush flush = {.import = import, .key = job->row.key, .diag = diag};
+    struct bh_import_levels levels;
     const struct bh_ingest_store store = {
-        .levels = {.context = &flush, .put = put_level, .get = get_level},
+        .levels = bh_import_levels(&levels, import, job, diag),
         .context = &flush,
         .keyframe = put_keyframe,
         .loss = put_loss,
@@ -252,9 +234,10 @@ int bh_import_events_store(struct bh_import *import, const struct bh_import_job 
     result = store_segments(import, job->row.key, events, diag);
     if (result < 0)
         return result;
-    bh_trace_rows_init(&flush.rows, &import->db, job->row.key, job->row.id,
-                       trace_anchor(&job->place), job->place.segments);
-    return bh_ingest_flush(job->ingest, &store);
+    result = bh_ingest_flush(job->ingest, &store);
+    if (result < 0 && diag && diag->detail[0] == '\0')
+        return bh_err_set(diag, result, NULL, "The trace cannot be stored");
+    return result;
 }
 
 int bh_import_events_restore(struct bh_import *import, struct bh_import_job *job,

@@ -31,8 +31,9 @@ struct bh_import_place {
 struct bh_import_job {
     struct bh_store_job row;
     struct bh_import_place place;
-    struct bh_ingest *ingest; /* owned; NULL until the event log has a header */
-    uint64_t used;            /* of the import's step counter, to drop the longest unused */
+    struct bh_ingest *ingest;         /* owned; NULL until the event log has a header */
+    struct bh_series_builder *charge; /* owned; NULL until the first sample */
+    uint64_t used;                    /* of the import's step counter, to drop the longest unused */
 };
 
 #define BH_IMPORT_KEPT 32 /* jobs whose running state stays in memory between their steps */
@@ -55,6 +56,8 @@ int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64
 struct bh_import_records {
     struct bh_bytes bytes; /* encoded records, one after the other */
     struct bh_bytes index; /* struct bh_import_record each */
+    struct bh_bytes charge; /* struct bh_import_point each */
+    struct bh_bytes losses; /* struct bh_import_loss each */
     uint64_t count;        /* also those that are not kept */
     uint64_t end_offset;
 };
@@ -63,6 +66,17 @@ struct bh_import_record {
     uint16_t kind;
     uint64_t sequence; /* the decider's; 0 = the scribe's */
     uint64_t at_ns;
+};
+/* A point of the charge series; BH_SERIES_UNKNOWN from an unusable stretch on. */
+struct bh_import_point {
+    int64_t at_us;
+    uint64_t value;
+};
+/* A stretch without a usable sample, or without time. */
+struct bh_import_loss {
+    int64_t from_us, to_us;
+    uint64_t count, number; /* number: of the record */
+    enum bh_loss_reason reason;
 };
 void bh_import_records_done(struct bh_import_records *records);
 /* Reads what is new, folds it into row. BH_E_CHECKSUM, MALFORMED: damaged behind end_offset; what was
@@ -76,6 +90,26 @@ int bh_import_journal_store(struct bh_import *import, const struct bh_import_job
 
 /* One journal record into the job's row. Pure. */
 void bh_import_fold(struct bh_store_job *row, const struct bh_record *record);
+
+/* What a SAMPLES or CLOCK_GAP record says about the charge: points and losses are appended. Pure. */
+void bh_import_charge_take(struct bh_anchor anchor, const struct bh_record *record, uint64_t number,
+                           struct bh_bytes *ret_points, struct bh_bytes *ret_losses);
+/* Adds the points to the stored series, in the caller's transaction; makes job->charge. */
+int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
+                           const struct bh_import_records *records, struct bh_diag *diag);
+/* When the job has ended: replaces the last minute's points by the full-rate ones of the samples
+ * files, where these are there and readable. */
+int bh_import_charge_finish(struct bh_import *import, struct bh_import_job *job, int dirfd,
+                            struct bh_diag *diag);
+
+/* ---- the trace tables' writer ---- */
+struct bh_import_levels {
+    struct bh_trace_rows rows;
+    struct bh_import *import;
+    struct bh_diag *diag;
+};
+struct bh_level_store bh_import_levels(struct bh_import_levels *levels, struct bh_import *import,
+                                       const struct bh_import_job *job, struct bh_diag *diag);
 
 /* ---- end of a job ---- */
 

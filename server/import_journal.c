@@ -8,6 +8,8 @@ void bh_import_records_done(struct bh_import_records *records)
 {
     bh_bytes_done(&records->bytes);
     bh_bytes_done(&records->index);
+    bh_bytes_done(&records->charge);
+    bh_bytes_done(&records->losses);
 }
 
 /* The header gives the clock's anchor and proves that the file is this job's. */
@@ -48,8 +50,9 @@ static void keep(struct bh_import_records *records, const struct bh_record *reco
 }
 
 /* Decodes from `at` on; a torn tail (a record being written) is left for the next time. */
-static int take_records(struct bh_import *import, size_t at, struct bh_store_job *row,
-                        struct bh_import_records *records, struct bh_diag *diag)
+static int take_records(struct bh_import *import, size_t at, uint64_t number,
+                        struct bh_store_job *row, struct bh_import_records *records,
+                        struct bh_diag *diag)
 {
     while (at < import->buffer.length) {
         const unsigned char *data = import->buffer.data + at;
@@ -62,6 +65,8 @@ static int take_records(struct bh_import *import, size_t at, struct bh_store_job
             return bh_err_set(diag, length, NULL, "The journal is damaged behind record %llu",
                               (unsigned long long)row->journal_sequence);
         bh_import_fold(row, &record);
+        bh_import_charge_take(row->anchor, &record, number + records->count, &records->charge,
+                              &records->losses);
         keep(records, &record, data, (size_t)length);
         at += (size_t)length;
         records->end_offset += (uint64_t)length;
@@ -89,8 +94,9 @@ int bh_import_journal_read(struct bh_import *import, const struct bh_import_job 
             return result;
         ret_records->end_offset = header;
     }
-    result = take_records(import, header, row, ret_records, diag);
-    if (ret_records->bytes.failed || ret_records->index.failed)
+    result = take_records(import, header, job->place.records, row, ret_records, diag);
+    if (ret_records->bytes.failed || ret_records->index.failed || ret_records->charge.failed ||
+        ret_records->losses.failed)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "Out of memory");
     *ret_more = !end && ret_records->end_offset > offset;
     return result;

@@ -113,8 +113,10 @@ static const char traces_1[] =
     "CREATE INDEX keyframe_time ON keyframe(job, at_us, sequence);"
     "CREATE TABLE loss("
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
-    " sequence INTEGER NOT NULL, from_us INTEGER NOT NULL, to_us INTEGER NOT NULL,"
-    " count INTEGER NOT NULL, PRIMARY KEY(job, sequence)) STRICT, WITHOUT ROWID;"
+    " reason INTEGER NOT NULL,"  /* enum bh_loss_reason */
+    " number INTEGER NOT NULL,"  /* of the event or journal record that says so */
+    " from_us INTEGER NOT NULL, to_us INTEGER NOT NULL, count INTEGER NOT NULL,"
+    " PRIMARY KEY(job, reason, number)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE mark("
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
     " sequence INTEGER NOT NULL, at_us INTEGER NOT NULL, label TEXT NOT NULL,"

@@ -17,6 +17,13 @@ enum bh_trace_sql {
 };
 #undef BH_STATEMENT
 
+/* Column reason of table loss. */
+enum bh_loss_reason {
+    BH_LOSS_EVENTS = 1,
+    BH_LOSS_SAMPLES = 2,
+    BH_LOSS_CLOCK = 3,
+};
+
 struct bh_trace_rows {
     struct bh_db *db; /* borrowed */
     int64_t key;
