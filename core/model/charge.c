@@ -50,12 +50,14 @@ void bh_charge_round_member(struct bh_charge_tree *tree, struct bh_charge_member
                             const struct bh_charge_rollup *rollup)
 {
     uint64_t fast = bh_charge_fast(member);
+    uint64_t mapped = add(member->anon_bytes, member->rest_bytes);
     member->in_round = true;
     member->refused = false;
     member->round_fast_bytes = fast;
     member->round_minflt = member->minflt;
-    member->round_pss_bytes = less(rollup->pss_bytes, member->ring_bytes);
-    member->round_shared_bytes = smaller(fast, times(2, less(fast, member->round_pss_bytes)));
+    /* pss holds the ring's share too, an unknown part of it: left in, so that nothing is missed */
+    member->round_pss_bytes = rollup->pss_bytes;
+    member->round_shared_bytes = smaller(fast, times(2, less(mapped, rollup->pss_bytes)));
     if (rollup->shared_hugetlb_bytes > tree->shared_hugetlb_bytes)
         tree->shared_hugetlb_bytes = rollup->shared_hugetlb_bytes;
 }
