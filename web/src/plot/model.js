@@ -184,14 +184,13 @@ export function yTop(model) {
   return top || 64 * 1024 * 1024;
 }
 
-const BYTE_STEPS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+const BYTE_STEPS = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** Round binary steps for the y axis: {step, unit name, unit bytes}, at most `most` lines. */
 export function byteTicks(top, most) {
   const units = [["KiB", 1024], ["MiB", 1024 ** 2], ["GiB", 1024 ** 3], ["TiB", 1024 ** 4]];
-  for (const [name, unit] of units) {
-    const steps = name === "GiB" || name === "TiB" ? [0.5, ...BYTE_STEPS] : BYTE_STEPS;
-    for (const s of steps) {
+  for (const [name, unit] of units.filter(([, u]) => u * 1024 > top)) {
+    for (const s of BYTE_STEPS) {
       if (top / (s * unit) <= most) {
         return { step: s * unit, name, unit };
       }

@@ -34,6 +34,7 @@ export class Instant {
       return this.by[id];
     }));
     this.compare = h("button", { type: "button", class: "btn", onclick: () => this.toggleCompare() });
+    this.tools = h("span", { class: "row" }, seg, this.compare);
     this.body = h("tbody");
     this.foot = h("tfoot");
     this.sinceHead = h("th", { class: "num", scope: "col" });
@@ -42,7 +43,7 @@ export class Instant {
     this.flame = new Flame((groups) => this.select(groups));
     this.note = h("div", { class: "empty" });
     this.cols = h("div", { class: "cols" }, h("div", { class: "scroll" }, this.table), this.flame.el);
-    this.el = h("section", { class: "panel inst", "aria-label": "What was live" }, h("div", { class: "hd" }, this.title, seg, this.compare), this.note, this.cols);
+    this.el = h("section", { class: "panel inst", "aria-label": "What was live" }, h("div", { class: "hd" }, this.title, this.tools), this.note, this.cols);
     this.message("");
   }
 
@@ -116,6 +117,7 @@ export class Instant {
     const on = head !== "";
     this.note.hidden = !on;
     this.cols.hidden = on;
+    this.tools.hidden = on && !this.last;
     fill(this.note, on && h("h3", null, head), on && h("p", null, detail));
   }
 

@@ -149,6 +149,7 @@ export class LogsView {
     this.ended = true;
     this.pauseBtn.hidden = true;
     text(this.foot, this.next === 0 ? `Nothing was written to ${this.stream}.` : "End of output.");
+    this.toEnd();
   }
 
   headText() {
