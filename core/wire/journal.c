@@ -68,6 +68,8 @@ static void resume_note(struct bh_journal_resume *resume, const struct bh_record
     else if (record->kind != BH_RECORD_SAMPLE)
         resume->sequence = record->sequence;
     resume->last_at = record->at;
+    if (record->kind == BH_RECORD_SAMPLES)
+        resume->samples_to = record->samples.to;
     resume->has_outcome |= record->kind == BH_RECORD_OUTCOME;
     resume->has_empty |= record->kind == BH_RECORD_EMPTY;
 }

@@ -84,11 +84,12 @@ uint64_t bh_journal_reader_offset(const struct bh_journal_reader *reader); /* of
  * torn or corrupt tail off (fd opened for reading and writing) and tells the last numbers. An empty
  * file gives bytes 0: the header is the caller's to write. */
 struct bh_journal_resume {
-    uint64_t bytes;           /* length of the valid prefix, now of the file */
-    uint64_t sequence;        /* last of the decider, 0 none */
-    uint64_t scribe_sequence; /* last of the scribe, 0 none */
-    struct bh_mono last_at;   /* of the last record, 0 none */
-    struct bh_anchor anchor;  /* of the header */
+    uint64_t bytes;            /* length of the valid prefix, now of the file */
+    uint64_t sequence;         /* last of the decider, 0 none */
+    uint64_t scribe_sequence;  /* last of the scribe, 0 none */
+    struct bh_mono last_at;    /* of the last record, 0 none */
+    struct bh_anchor anchor;   /* of the header */
+    struct bh_mono samples_to; /* end of the last SAMPLES span, 0 none */
     bool has_outcome, has_empty, was_cut;
 };
 int bh_journal_resume(int fd, const char *run_id, struct bh_journal_resume *ret_resume,
