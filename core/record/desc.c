@@ -172,6 +172,9 @@ static void test_primitive(void *desc, void *primitive)
     }
     primitive_samples++;
     __atomic_store_n(&primitive_offset, found, __ATOMIC_RELEASE);
+    if (bh_emit.header != NULL) {
+        bh_emit.header->flags |= BH_RING_FLAG_STREAMS;
+    }
 }
 
 void bh_desc_after_ctor(void *desc, void *primitive)

@@ -88,6 +88,8 @@ void bh_life_child_open(void)
     memcpy(bh_emit.arena, inherited.arena, inherited.arena_used);
     bh_emit.arena_used = inherited.arena_used;
     header->arena_used = inherited.arena_used;
+    header->attach_active_bytes = old->attach_active_bytes;
+    header->attach_cache_bytes = old->attach_cache_bytes;
     header->walk = old->walk;
     memcpy(header->mlx_version, old->mlx_version, sizeof(header->mlx_version));
     memcpy(header->python_version, old->python_version, sizeof(header->python_version));
