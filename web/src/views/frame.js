@@ -71,8 +71,9 @@ export function silent(message, again) {
 export function wireKeys() {
   document.getElementById("keys").addEventListener("click", () => dialog({
     title: "Keys", cls: "keys",
-    body: h("div", null, h("p", { class: "muted" }, "They work inside the part that has the focus."), KEY_HELP.map(([head, list]) => h("section", null, h("h3", null, head),
-      h("dl", null, list.map(([k, what]) => [h("dt", null, k.split(/(?<=\S) (?=\S+$|\S+ )/).map((t) => h("kbd", null, t.replace(/,$/, "")))), h("dd", null, what)]))))),
+    body: h("div", null, h("p", { class: "muted" }, "They work inside the part that has the focus."),
+      h("div", { class: "lists" }, KEY_HELP.map(([head, list]) => h("section", null, h("h3", null, head),
+        h("dl", null, list.map(([keys, what]) => [h("dt", null, keys.map((k) => h("kbd", null, k))), h("dd", null, what)])))))),
     buttons: [{ text: "Close", value: null, focus: true }],
   }));
 }

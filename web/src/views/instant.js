@@ -80,6 +80,9 @@ export class Instant {
     if (!this.ask) {
       return null;
     }
+    if (this.nothingRecorded()) {
+      return null;
+    }
     this.abort?.abort();
     this.abort = new AbortController();
     const params = { ...this.ask, group: this.group, top: TOP };
@@ -98,13 +101,22 @@ export class Instant {
     }
   }
 
-  refuse(e) {
+  /** Without a trace there is nothing to ask for: says so instead. */
+  nothingRecorded() {
     const r = this.host.job().recorder;
-    const absent = ["absent", "off"].includes(r?.state);
+    const none = ["absent", "off"].includes(r?.state) || r?.events === 0;
+    if (none) {
+      text(this.title, "What was live");
+      this.last = null;
+      const why = r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason ?? "no reason was given");
+      this.message(`No allocations are recorded: ${why}.`, "The limit and the charge line work as usual.");
+    }
+    return none;
+  }
+
+  refuse(e) {
     text(this.title, "What was live");
-    if (absent) {
-      this.message(`Allocations are not recorded: ${reasonText(r.reason ?? "no reason was given")}.`, "The limit and the charge line work as usual.");
-    } else if (e.code === "limit_not_crossed") {
+    if (e.code === "limit_not_crossed") {
       this.message("This job has not reached its limit.", "Choose At peak, At the end, or click into the plot.");
     } else if (e.code === "no_trace") {
       this.message("Nothing is recorded yet.", "Recording starts by itself when the job loads MLX.");

@@ -1,7 +1,7 @@
 // The timeline tab: tools, plot, overview, what happened, and the instant below.
 
 import { h, text } from "../lib/dom.js";
-import { api } from "../lib/api.js";
+import { api, NoAnswer } from "../lib/api.js";
 import { toUs } from "../lib/format.js";
 import { happened } from "../lib/happened.js";
 import { joinLine } from "../lib/input.js";
@@ -81,7 +81,7 @@ export class TimelineView {
   /** Without an instant in the address: the limit if it was crossed, else the peak. */
   async first() {
     const job = this.host.get();
-    const crossed = ["limit_exceeded", "emergency"].includes(job.outcome?.cause);
+    const crossed = job.outcome?.cause === "limit_exceeded";
     await this.showInstant({ at: isLive(job) ? "end" : crossed ? "limit" : "peak" }, false, false);
   }
 
@@ -146,12 +146,13 @@ export class TimelineView {
       markers: model.markers, losses: model.losses, outcome: job.outcome,
     }));
     this.stopBtn.hidden = isLive(job) || this.t.stop() === null;
+    this.at.limit.hidden = !model.markers.some((m) => m.kind === "limit_crossed");
     this.host.onFacts({ trend: this.t.trend });
     this.refreshInstant();
   }
 
   fail(e) {
-    if (e.name !== "AbortError") {
+    if (e.name !== "AbortError" && !(e instanceof NoAnswer)) {
       text(this.error, `The timeline could not be fetched. ${e.message}`);
     }
   }
@@ -162,7 +163,6 @@ export class TimelineView {
     this.t.update(job);
     this.followBtn.hidden = !live;
     this.stopBtn.hidden = live || this.t.stop() === null;
-    this.at.limit.hidden = job.mode === "observe";
     text(this.at.end, live ? "Now" : "At the end");
     if (this.wasLive && !live) {
       this.t.reset();
