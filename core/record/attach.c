@@ -71,7 +71,8 @@ static void (*original(void *handle, const char *name))(void)
 
 #define FIND(member, type, name) bh_mlx.member = (type)original(handle, name)
 
-#define SHAPE "NS0_11SmallVectorIiLm10ESaIiEEENS0_5DtypeE"
+#define SHAPE   "NS0_11SmallVectorIiLm10ESaIiEEENS0_5DtypeE"
+#define STRIDES "NS0_11SmallVectorIlLm10ESaIlEEE"
 
 static void find_all(void *handle)
 {
@@ -82,7 +83,14 @@ static void find_all(void *handle)
          NS "5array9ArrayDescC1E" SHAPE "St10shared_ptrINS0_9PrimitiveEESt6vectorIS1_SaIS1_EE");
     FIND(set_data, void (*)(void *, void *), NS "5array8set_dataENS0_9allocator4DataE");
     FIND(set_data_long, void (*)(void *, void *, uint64_t, void *, uint64_t, int64_t),
-         NS "5array8set_dataENS0_9allocator4DataEmNS0_11SmallVectorIlLm10ESaIlEEENS1_5FlagsEl");
+         NS "5array8set_dataENS0_9allocator4DataEm" STRIDES "NS1_5FlagsEl");
+    FIND(set_data_old, void (*)(void *, uint64_t, void *),
+         NS "5array8set_dataENS0_9allocator6BufferESt8functionIFvS3_EE");
+    FIND(set_data_long_0_32,
+         void (*)(void *, uint64_t, uint64_t, void *, uint64_t, int64_t, void *),
+         NS "5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsElSt8functionIFvS3_EE");
+    FIND(set_data_long_0_31, void (*)(void *, uint64_t, uint64_t, void *, uint64_t, void *),
+         NS "5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsESt8functionIFvS3_EE");
     FIND(get_active_memory, size_t(*)(void), NS "17get_active_memoryEv");
     FIND(get_cache_memory, size_t(*)(void), NS "16get_cache_memoryEv");
     FIND(set_cache_limit, size_t(*)(size_t), NS "15set_cache_limitEm");
@@ -257,7 +265,7 @@ static void describe(void)
     if (bh_options.stacks != BH_RING_STACKS_NONE) {
         header->walk = bh_python_open(header->python_version, sizeof(header->python_version));
     }
-    if (bh_mlx.set_data != NULL && bh_mlx.set_data_long != NULL && bh_mlx.desc_init != NULL) {
+    if ((bh_mlx.set_data != NULL || bh_mlx.set_data_old != NULL) && bh_mlx.desc_init != NULL) {
         header->flags |= BH_RING_FLAG_LINKS;
     }
 }

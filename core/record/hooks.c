@@ -11,6 +11,7 @@
 #define EXPORT       __attribute__((visibility("default"), used))
 #define NAMED(name)  __asm__("_ZN3mlx4core" name)
 #define SHAPE        "NS0_11SmallVectorIiLm10ESaIiEEENS0_5DtypeE"
+#define STRIDES      "NS0_11SmallVectorIlLm10ESaIlEEE"
 #define OWNED_OFFSET 40u /* of bool owned_ in allocator::Data {Buffer, std::function, bool} */
 
 static inline void ready(const void *const *original)
@@ -129,7 +130,7 @@ void bh_hook_set_data(void *array, void *data)
 
 EXPORT void bh_hook_set_data_long(void *array, void *data, uint64_t size, void *strides,
                                   uint64_t flags, int64_t offset)
-    NAMED("5array8set_dataENS0_9allocator4DataEmNS0_11SmallVectorIlLm10ESaIlEEENS1_5FlagsEl");
+    NAMED("5array8set_dataENS0_9allocator4DataEm" STRIDES "NS1_5FlagsEl");
 void bh_hook_set_data_long(void *array, void *data, uint64_t size, void *strides, uint64_t flags,
                            int64_t offset)
 {
@@ -140,6 +141,45 @@ void bh_hook_set_data_long(void *array, void *data, uint64_t size, void *strides
         bh_track_link(buffer, *(void **)array);
     }
     bh_mlx.set_data_long(array, data, size, strides, flags, offset);
+}
+
+/* Up to 0.32.3 the buffer came by itself, with its deleter; who owns it cannot be seen. A second
+ * array that takes the same buffer is ignored by the link, which keeps the first. */
+EXPORT void bh_hook_set_data_old(void *array, uint64_t buffer, void *deleter)
+    NAMED("5array8set_dataENS0_9allocator6BufferESt8functionIFvS3_EE");
+void bh_hook_set_data_old(void *array, uint64_t buffer, void *deleter)
+{
+    READY(set_data_old);
+    if (buffer != 0) {
+        bh_track_link(buffer, *(void **)array);
+    }
+    bh_mlx.set_data_old(array, buffer, deleter);
+}
+
+EXPORT void bh_hook_set_data_long_0_32(void *array, uint64_t buffer, uint64_t size, void *strides,
+                                       uint64_t flags, int64_t offset, void *deleter)
+    NAMED("5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsElSt8functionIFvS3_EE");
+void bh_hook_set_data_long_0_32(void *array, uint64_t buffer, uint64_t size, void *strides,
+                                uint64_t flags, int64_t offset, void *deleter)
+{
+    READY(set_data_long_0_32);
+    if (buffer != 0) {
+        bh_track_link(buffer, *(void **)array);
+    }
+    bh_mlx.set_data_long_0_32(array, buffer, size, strides, flags, offset, deleter);
+}
+
+EXPORT void bh_hook_set_data_long_0_31(void *array, uint64_t buffer, uint64_t size, void *strides,
+                                       uint64_t flags, void *deleter)
+    NAMED("5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsESt8functionIFvS3_EE");
+void bh_hook_set_data_long_0_31(void *array, uint64_t buffer, uint64_t size, void *strides,
+                                uint64_t flags, void *deleter)
+{
+    READY(set_data_long_0_31);
+    if (buffer != 0) {
+        bh_track_link(buffer, *(void **)array);
+    }
+    bh_mlx.set_data_long_0_31(array, buffer, size, strides, flags, deleter);
 }
 
 /* ---- what empties the cache -------------------------------------------------------- */

@@ -262,6 +262,9 @@ struct bh_mlx {
     void (*desc_ctor_node)(void *, void *, uint64_t, void *, void *);
     void (*set_data)(void *, void *);
     void (*set_data_long)(void *, void *, uint64_t, void *, uint64_t, int64_t);
+    void (*set_data_old)(void *, uint64_t, void *);
+    void (*set_data_long_0_32)(void *, uint64_t, uint64_t, void *, uint64_t, int64_t, void *);
+    void (*set_data_long_0_31)(void *, uint64_t, uint64_t, void *, uint64_t, void *);
     size_t (*get_active_memory)(void);
     size_t (*get_cache_memory)(void);
     size_t (*set_cache_limit)(size_t);
