@@ -88,6 +88,9 @@ static int load_place(struct bh_import *import, struct bh_import_job *job, struc
     job->place.segments = (uint64_t)sqlite3_column_int64(statement, 3);
     job->place.trace_mono_ns = (uint64_t)sqlite3_column_int64(statement, 4);
     job->place.trace_wall_us = sqlite3_column_int64(statement, 5);
+    job->place.peak_sequence = (uint64_t)sqlite3_column_int64(statement, 6);
+    job->place.began_us = sqlite3_column_int64(statement, 7);
+    job->place.last_us = sqlite3_column_int64(statement, 8);
     sqlite3_reset(statement);
     return 0;
 }
@@ -272,39 +275,50 @@ static int store_row(struct bh_import *import, const struct found *found, struct
         result = bh_db_step(&import->db, statement, diag);
     if (result < 0)
         return result;
-    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiii", found->row.key,
+    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiiiiii", found->row.key,
                      (int64_t)place->journal_offset, (int64_t)place->records,
                      (int64_t)place->events_offset, (int64_t)place->segments,
-                     (int64_t)place->trace_mono_ns, place->trace_wall_us);
+                     (int64_t)place->trace_mono_ns, place->trace_wall_us,
+                     (int64_t)place->peak_sequence, place->began_us, place->last_us);
 }
 
-/* The job ended and all its bytes are in: report, state, mark. */
-static int complete(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                    struct found *found, struct bh_diag *diag)
+/* A row for a job whose journal has no outcome: everybody who could have written one is gone. */
+static void fill_lost_outcome(struct bh_store_job *row)
 {
-    enum bh_store_report report = BH_STORE_REPORT_NONE;
-    struct bh_store_job *row = &found->row;
-    const char *reason = "";
-    int result = bh_import_charge_finish(import, job, dirfd, diag);
-
-    if (result >= 0)
-        result = bh_import_report_store(import, row, dirfd, &report, diag);
-    if (result < 0)
-        return result;
-    row->state = row->state == BH_JOB_FAILED_TO_START ? row->state : BH_JOB_FINISHED;
-    if (report == BH_STORE_REPORT_SUPPRESSED)
-        reason = "The report was lost; the journal and the trace are kept";
     if (row->outcome == BH_OUTCOME_NONE) {
         row->outcome = BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE;
         row->cause = BH_CAUSE_UNKNOWN;
+        snprintf(row->sentence, sizeof row->sentence,
+                 "How it ended is not known: the journal has no outcome.");
     }
     if (row->ended_at.us == 0)
         row->ended_at = bh_clock_wall();
-    row->report = report;
-    snprintf(row->report_reason, sizeof row->report_reason, "%s", reason);
+}
+
+/* The job ended and all its bytes are in: report, sentence, state, mark. */
+static int complete(struct bh_import *import, struct bh_import_job *job, int dirfd,
+                    struct found *found, struct bh_diag *diag)
+{
+    struct bh_store_job *row = &found->row;
+    char invalid[sizeof row->report_reason] = "";
+    int result = bh_import_charge_finish(import, job, dirfd, diag);
+
+    if (result >= 0)
+        result = bh_import_report_store(import, row, dirfd, &row->report, diag);
+    if (result >= 0)
+        result = bh_import_outcome(import, row, found->damage == 0, invalid, sizeof invalid, diag);
+    if (result < 0)
+        return result;
+    if (row->report == BH_STORE_REPORT_SUPPRESSED)
+        snprintf(invalid, sizeof invalid, "The report was lost; journal and trace are kept");
+    else if (invalid[0])
+        row->report = BH_STORE_REPORT_SUPPRESSED;
+    memcpy(row->report_reason, invalid, sizeof invalid);
+    row->state = BH_JOB_FINISHED;
     row->import_complete = true;
-    return bh_db_run(&import->db, BH_IMPORT_SQL_JOB_COMPLETE, diag, "idt", row->key, (int)report,
-                     reason);
+    fill_lost_outcome(row);
+    return bh_db_run(&import->db, BH_IMPORT_SQL_JOB_COMPLETE, diag, "idt", row->key,
+                     (int)row->report, row->report_reason);
 }
 
 static int store_found(struct bh_import *import, struct bh_import_job *job, int dirfd,

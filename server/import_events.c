@@ -99,10 +99,14 @@ static int take_segment(struct bh_import_job *job, const unsigned char *data, si
 }
 
 /* What the row says about the trace. A job with a journal gets its counts from there too. */
-static void note_totals(const struct bh_import_job *job, struct bh_store_job *row)
+static void note_totals(const struct bh_import_job *job, struct bh_store_job *row,
+                        struct bh_import_place *place)
 {
     const struct bh_replay *replay = bh_ingest_replay(job->ingest);
 
+    place->peak_sequence = replay->peak_sequence;
+    place->began_us = replay->began_us;
+    place->last_us = replay->at_us;
     if (row->events < replay->events)
         row->events = replay->events;
     if (row->lost < replay->lost)
@@ -127,7 +131,7 @@ static int take_segments(struct bh_import *import, struct bh_import_job *job,
         at += (size_t)result;
     }
     if (events->segments.length > 0)
-        note_totals(job, row);
+        note_totals(job, row, place);
     if (events->bytes.failed || events->segments.failed)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "Out of memory");
     return result < 0 ? result : 0;

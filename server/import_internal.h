@@ -25,6 +25,8 @@ struct bh_import_place {
     uint64_t segments;
     uint64_t trace_mono_ns; /* the event log's anchor */
     int64_t trace_wall_us;
+    uint64_t peak_sequence; /* event that first reached the highest active */
+    int64_t began_us, last_us; /* first and last time in the event log */
 };
 
 /* A job being imported. Everything here equals the database between two steps. */
@@ -112,6 +114,11 @@ struct bh_level_store bh_import_levels(struct bh_import_levels *levels, struct b
                                        const struct bh_import_job *job, struct bh_diag *diag);
 
 /* ---- end of a job ---- */
+
+/* Fills row->sentence from the stored journal. ret_reason is written only when a report of it does
+ * not hold together. whole: the journal's file was undamaged to its end. */
+int bh_import_outcome(struct bh_import *import, struct bh_store_job *row, bool whole,
+                      char *ret_reason, size_t reason_size, struct bh_diag *diag);
 
 /* report.json and reclamation.json into the report row, inside of the caller's transaction. */
 int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
