@@ -82,6 +82,9 @@ export function percent(value, whole, decimals = 0) {
 
 /** "0.64 s", "3.8 s", "51 s", "41 min 59 s", "3 h 12 min", "2 d 3 h". */
 export function duration(ms) {
+  if (ms < 0) {
+    return `−${duration(-ms)}`;
+  }
   if (ms < 0.1) {
     return `${(ms * 1000).toFixed(0)} µs`;
   }

@@ -6,7 +6,7 @@ import { hit } from "./layout.js";
 
 const CLICK_PX = 4;
 
-/** plot: {layout(), range(), zoomTo(from, to), pan(us), instant(us), mark(group), hover(us), select(s), reset()}. */
+/** plot: {layout(), shown(), zoomTo(from, to), pan(us), instant(us), mark(group), hover(us), select(s), reset()}. */
 export function wirePointer(canvas, plot) {
   const fingers = new Map();
   let drag = null;
@@ -21,12 +21,12 @@ export function wirePointer(canvas, plot) {
     if (fingers.size === 2) {
       drag = null;
       plot.select(null);
-      pinch = { xs: [...fingers.values()], range: { ...plot.range() } };
+      pinch = { xs: [...fingers.values()], range: { ...plot.shown() } };
       return;
     }
     const at = hit(plot.layout(), e.offsetX);
     if (at) {
-      drag = { x: e.offsetX, y: e.offsetY, at, range: { ...plot.range() }, pan: e.shiftKey, touch: e.pointerType === "touch", moved: false };
+      drag = { x: e.offsetX, y: e.offsetY, at, range: { ...plot.shown() }, pan: e.shiftKey, touch: e.pointerType === "touch", moved: false };
       canvas.setPointerCapture(e.pointerId);
     }
   });

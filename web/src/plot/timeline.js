@@ -146,8 +146,7 @@ export class Timeline {
 
   /** The model that knows most about an instant: the lens where it reaches. */
   modelAt(us) {
-    const lens = this.lensModel;
-    const base = lens && us >= lens.from && us <= lens.to ? lens : this.model;
+    const base = [this.lensModel, this.model].find((m) => m && us >= m.from && us <= m.to) ?? this.whole;
     return { ...base, limits: this.whole.limits, losses: this.whole.losses };
   }
 
@@ -299,8 +298,16 @@ export class Timeline {
   pin(us) {
     this.pinned = us;
     this.hoverUs = null;
+    this.bringIntoView(us);
     this.schedule();
     this.speak();
+  }
+
+  bringIntoView(us) {
+    if (this.range && (us < this.range.from || us > this.range.to)) {
+      const half = (this.range.to - this.range.from) / 2;
+      this.setRange(us - half, us + half);
+    }
   }
 
   hover(us) {

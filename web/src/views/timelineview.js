@@ -128,6 +128,7 @@ export class TimelineView {
     if (on) {
       this.t.pinned = null;
       this.t.range = null;
+      this.address(null, false);
       this.t.loadSoon(0);
     }
     this.t.schedule();
