@@ -48,7 +48,8 @@ int bh_replay_feed(struct bh_replay *replay, const struct bh_policy_event *event
 
 /* Reads events from in until its end and prints one line each. A journal is known by its magic.
  * On a bad line ret_line is its number, from 1, blank lines counted; 0 where the failure is not a
- * line's. Lines before it were printed. */
+ * line's. Lines before it were printed. A journal that is corrupt gives what lies before and its
+ * error (CHECKSUM, MALFORMED). */
 int bh_replay_run(struct bh_replay *replay, FILE *in, uint64_t *ret_line, struct bh_diag *diag);
 
 #endif
