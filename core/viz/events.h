@@ -17,27 +17,32 @@ int bh_events_write(const struct bh_trace_source *source, const struct bh_dictio
                     const struct bh_events_query *query, struct bh_sink sink, struct bh_diag *diag);
 
 /* ---- joined events ----
- * Holds back up to BH_JOIN_EVENTS events, so that an allocation leaves with the stack, primitive
- * and stream that a LINK gave it later. A LINK that comes later still is reported as far. */
+ * An allocation without stack is held back until its LINK has come, or BH_JOIN_EVENTS records after
+ * it have been read, so that it leaves with the stack, primitive and stream the LINK gave it. A
+ * LINK that comes later still is reported as far. */
 #define BH_JOIN_EVENTS 16384u
 
 struct bh_event {
-    struct bh_evlog_record record; /* string and frames are not kept */
-    int64_t at_us;                 /* running maximum */
+    struct bh_evlog_record record; /* without string and frames */
+    int64_t at_us;                 /* running maximum of the job's times */
+    bool linked;
 };
 
 struct bh_join {
     struct bh_trace_reader reader;
     struct bh_anchor anchor;
-    struct bh_event *ring; /* owned, BH_JOIN_EVENTS */
-    uint32_t first, count;
-    int64_t at_us;
-    bool ended;
-    /* A LINK whose allocation has left already (or lay before the start); NULL = ignore. */
+    struct bh_dictionary *dictionary; /* borrowed; NULL = definitions are passed over */
+    /* A LINK whose allocation has left already, or lay before the start; NULL = passed over. */
     int (*far)(void *context, const struct bh_evlog_record *link);
     void *context;
+    struct bh_event *ring; /* owned, BH_JOIN_EVENTS */
+    uint32_t *by_sequence; /* owned: sequence modulo BH_JOIN_EVENTS -> index into ring */
+    uint32_t first, count;
+    int64_t at_us;
+    bool began, ended;
 };
-/* Begins at segment `number`. All kinds but definitions and links come out, in file order. */
+/* Begins at segment `number`; the hooks above are set after it. What comes out, in file order:
+ * events and IMAGE, IMAGE_END, BASELINE_BEGIN, OFF, HOLE, FULL. */
 int bh_join_begin(struct bh_join *join, const struct bh_trace_source *source, uint64_t number);
 /* 1 and an event, valid until the next call; 0 at the end. */
 int bh_join_next(struct bh_join *join, const struct bh_event **ret_event);

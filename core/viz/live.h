@@ -83,8 +83,4 @@ int bh_live_json(const struct bh_live *live, const struct bh_dictionary *diction
 int bh_live_collapsed(const struct bh_live *live, const struct bh_dictionary *dictionary,
                       struct bh_sink sink);
 
-/* Shared by live, events and reports: [[filename, function, line], …] outermost first, or null. */
-void bh_viz_traceback_json(struct bh_bytes *out, const struct bh_dictionary *dictionary,
-                           uint32_t stack);
-
 #endif

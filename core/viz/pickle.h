@@ -1,7 +1,7 @@
 /* A streaming writer of pickle protocol 4 with the opcodes that PyTorch's viewer decodes, and no
  * other (memory-viz.md section 1): PROTO STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
- * LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE EMPTY_LIST APPENDS EMPTY_DICT SETITEMS MEMOIZE BINGET
- * LONG_BINGET. Lists and dicts are filled in batches of at most 1,000.
+ * LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE EMPTY_LIST APPENDS EMPTY_DICT SETITEMS TUPLE2 MEMOIZE
+ * BINGET LONG_BINGET. Lists and dicts are filled in batches of at most 1,000.
  *
  * Bytes are collected and given to the sink in pieces of up to 64 KiB. Errors are sticky: calls
  * after one do nothing and bh_pickle_finish answers it. Nesting is the caller's duty and is
@@ -52,6 +52,7 @@ void bh_pickle_u64(struct bh_pickle *pickle, uint64_t value);
 void bh_pickle_i64(struct bh_pickle *pickle, int64_t value);
 void bh_pickle_double(struct bh_pickle *pickle, double value);
 void bh_pickle_text(struct bh_pickle *pickle, const char *text, size_t length); /* valid UTF-8 */
+void bh_pickle_pair(struct bh_pickle *pickle, uint8_t first, uint8_t second);   /* a tuple of two */
 void bh_pickle_dict(struct bh_pickle *pickle);
 void bh_pickle_list(struct bh_pickle *pickle);
 void bh_pickle_end(struct bh_pickle *pickle); /* the innermost dict or list */
