@@ -155,7 +155,8 @@ static const char *judge_symbols(void)
     if (bh_mlx.allocator == NULL || bh_mlx.low == 0) {
         return "libmlx was not found among the loaded libraries";
     }
-    if (bh_mlx.get_active_memory == NULL || bh_mlx.get_cache_memory == NULL) {
+    if (bh_mlx.get_active_memory == NULL || bh_mlx.get_cache_memory == NULL ||
+        bh_mlx.clear_cache == NULL || bh_mlx.reset_peak_memory == NULL) {
         return "libmlx does not export its memory counters";
     }
     if (bh_mlx.version == NULL || !version_known(bh_mlx.version())) {
@@ -216,8 +217,7 @@ static void copy_table(void)
  * allocator a real one, whose traces (cache, peak) are removed again; else one of no bytes. */
 static const char *try_table(void)
 {
-    bool empty = bh_mlx.get_active_memory() == 0 && bh_mlx.get_cache_memory() == 0 &&
-                 bh_mlx.clear_cache != NULL && bh_mlx.reset_peak_memory != NULL;
+    bool empty = bh_mlx.get_active_memory() == 0 && bh_mlx.get_cache_memory() == 0;
     size_t wanted = empty ? 4000 : 0;
     uintptr_t *table = *(uintptr_t **)bh_mlx.object;
     void *buffer = ((void *(*)(void *, size_t))table[SLOT_MALLOC])(bh_mlx.object, wanted);
