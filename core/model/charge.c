@@ -32,8 +32,8 @@ uint64_t bh_charge_fast(const struct bh_charge_member *member)
 uint64_t bh_charge_member_bound(const struct bh_charge_member *member, uint64_t page_bytes)
 {
     uint64_t fast = bh_charge_fast(member);
-    if (!member->in_round || member->refused)
-        return fast;
+    if (!member->in_round || member->refused || !member->can_share)
+        return fast; /* alone now: what it maps is its own, the next round skips it */
     uint64_t written = times(less(member->minflt, member->round_minflt), page_bytes);
     uint64_t bound = add(member->round_pss_bytes, less(fast, member->round_fast_bytes));
     bound = add(bound, smaller(member->round_shared_bytes, written));

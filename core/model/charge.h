@@ -61,7 +61,7 @@ struct bh_charge_total {
 
 /* fast(p) = anon + rest - ring. */
 uint64_t bh_charge_fast(const struct bh_charge_member *member);
-/* bound(p): fast(p) while the member was in no round. */
+/* bound(p): fast(p) while the member was in no round or can no longer share. */
 uint64_t bh_charge_member_bound(const struct bh_charge_member *member, uint64_t page_bytes);
 
 /* A round: begin, once per member that can share and answered, end with the totals after it. */

@@ -179,6 +179,24 @@ static void a_dead_sharer_is_carried(void **state)
     assert_int_equal(tree.state.carried_bytes, 0);
 }
 
+/* Left alone by its relatives, a member is read no more in rounds: its old share of the pages, half
+ * of the truth, must not stand for it when a round of others clears what was carried. */
+static void a_survivor_counts_fully(void **state)
+{
+    (void)state;
+    struct tree tree = {.count = 3};
+    const uint64_t pss[] = {GIB / 2, 5 * MIB, GIB / 2};
+    tree.members[0] = tree.members[2] =
+        (struct bh_charge_member){.anon_bytes = GIB, .can_share = true};
+    tree.members[1] = (struct bh_charge_member){.rest_bytes = 10 * MIB, .can_share = true};
+    assert_int_equal(round_of(&tree, pss).bound_bytes, GIB + 5 * MIB);
+    bh_charge_member_died(&tree.state, &tree.members[2]);
+    tree.count = 2;
+    tree.members[0].can_share = false;
+    assert_true(total_of(&tree).bound_bytes >= GIB + 5 * MIB);
+    assert_int_equal(round_of(&tree, pss).bound_bytes, GIB + 5 * MIB);
+}
+
 static void a_dead_stranger_is_not_carried(void **state)
 {
     (void)state;
@@ -327,6 +345,7 @@ int main(void)
         cmocka_unit_test(growth_of_fast_counts),
         cmocka_unit_test(one_writer_is_not_missed),
         cmocka_unit_test(a_dead_sharer_is_carried),
+        cmocka_unit_test(a_survivor_counts_fully),
         cmocka_unit_test(a_dead_stranger_is_not_carried),
         cmocka_unit_test(a_new_member_counts_fully),
         cmocka_unit_test(exec_forgets_the_round),
