@@ -282,10 +282,40 @@ static int store_row(struct bh_import *import, const struct found *found, struct
                      (int64_t)place->peak_sequence, place->began_us, place->last_us);
 }
 
+/* The state that the outcome means. */
+static void settle_state(struct bh_store_job *row)
+{
+    switch (row->outcome) {
+    case BH_OUTCOME_LAUNCH_NOT_FOUND:
+        row->error = BH_E_LAUNCH_NOT_FOUND;
+        break;
+    case BH_OUTCOME_LAUNCH_NOT_EXECUTABLE:
+        row->error = BH_E_LAUNCH_NOT_EXECUTABLE;
+        break;
+    case BH_OUTCOME_INVALID_CONFIGURATION:
+        row->error = BH_E_INVALID_CONFIG;
+        break;
+    case BH_OUTCOME_NONE:
+    case BH_OUTCOME_CHILD_EXITED:
+    case BH_OUTCOME_CHILD_SIGNALED:
+    case BH_OUTCOME_POLICY_INTERVENTION:
+    case BH_OUTCOME_SUPERVISOR_FAILURE:
+    case BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE:
+    case BH_OUTCOME_SUPERVISOR_LOST:
+    case BH_OUTCOME_UNKILLABLE:
+        break;
+    }
+    row->state = row->error ? BH_JOB_FAILED_TO_START : BH_JOB_FINISHED;
+}
+
 /* A row for a job whose journal has no outcome: everybody who could have written one is gone. */
 static void fill_lost_outcome(struct bh_store_job *row)
 {
-    if (row->outcome == BH_OUTCOME_NONE) {
+    if (row->journal_sequence == 0 && !row->external && row->outcome == BH_OUTCOME_NONE) {
+        row->error = BH_E_SUPERVISOR_START;
+        row->outcome = BH_OUTCOME_SUPERVISOR_FAILURE;
+        snprintf(row->sentence, sizeof row->sentence, "The supervisor did not start.");
+    } else if (row->outcome == BH_OUTCOME_NONE) {
         row->outcome = BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE;
         row->cause = BH_CAUSE_UNKNOWN;
         snprintf(row->sentence, sizeof row->sentence,
@@ -314,11 +344,11 @@ static int complete(struct bh_import *import, struct bh_import_job *job, int dir
     else if (invalid[0])
         row->report = BH_STORE_REPORT_SUPPRESSED;
     memcpy(row->report_reason, invalid, sizeof invalid);
-    row->state = BH_JOB_FINISHED;
-    row->import_complete = true;
     fill_lost_outcome(row);
-    return bh_db_run(&import->db, BH_IMPORT_SQL_JOB_COMPLETE, diag, "idt", row->key,
-                     (int)row->report, row->report_reason);
+    settle_state(row);
+    row->import_complete = true;
+    return bh_db_run(&import->db, BH_IMPORT_SQL_JOB_COMPLETE, diag, "idtd", row->key,
+                     (int)row->report, row->report_reason, row->error);
 }
 
 static int store_found(struct bh_import *import, struct bh_import_job *job, int dirfd,

@@ -50,9 +50,9 @@ void bh_import_forget(struct bh_import *import, const char *id);
  * folder of all run directories. Call at start and after deletes; *ret_more as in a step. */
 int bh_import_purge(struct bh_import *import, int jobs_fd, bool *ret_more, struct bh_diag *diag);
 
-/* Rebuilds rows for every run directory below jobs_fd that the database does not know: the row from
- * spec.bin, then steps until nothing is left. Used after bh_store_start.needs_reindex and harmless
- * otherwise. Long: run it on the pool; `visit` (may be NULL) is called per job with its number and
+/* Rebuilds rows for every run directory below jobs_fd that the database does not know (the row from
+ * spec.bin) and takes the steps of all whose import is not complete. Right at every start: with a
+ * sound database it costs one look-up a directory. Long: run it on the pool; `visit` (may be NULL) is called per job with its number and
  * the total, < 0 stops. Jobs whose lock is held are imported as far as they are and stay running;
  * is_ended (may be NULL: then report.json or a complete journal decides) tells. */
 struct bh_reindex_result {

@@ -44,6 +44,7 @@ struct bh_import {
     struct bh_db db;
     struct bh_import_job *jobs[BH_IMPORT_KEPT]; /* owned; NULL = free place */
     uint64_t steps;
+    bool cleaned;           /* leftovers of earlier purges are removed */
     struct bh_bytes buffer; /* file bytes of the step at hand */
 };
 

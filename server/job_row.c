@@ -1,6 +1,6 @@
 #include "server/job_row.h"
 
-#include <string.h>
+#include "server/spec_row.h"
 
 #define BH_COLUMN_OWN(column, member, type) #column ","
 #define BH_COLUMN_OWN_TEXT(column, member)  #column ","
@@ -76,3 +76,37 @@ int bh_job_row_bind(struct bh_db *db, sqlite3_stmt *statement, const struct bh_s
 #undef BH_COLUMN_INT
 #undef BH_COLUMN_TEXT
 #undef BH_COLUMN_OBSERVED
+
+static int insert_rows(struct bh_db *db, size_t insert, size_t label,
+                       const struct bh_job_spec *spec, const struct bh_bytes *blob,
+                       struct bh_diag *diag)
+{
+    int64_t key;
+    int result = bh_db_run(db, insert, diag, "ttdiiiiiib", spec->id, spec->name ? spec->name : "",
+                           (int)spec->mode, (int64_t)spec->external, spec->created_at.us,
+                           (int64_t)spec->limit_bytes, (int64_t)spec->warning_bytes,
+                           (int64_t)spec->recovery_bytes, (int64_t)spec->emergency_bytes,
+                           blob->data, blob->length);
+
+    if (result < 0)
+        return result;
+    key = sqlite3_last_insert_rowid(db->handle);
+    for (size_t i = 0; i < spec->label_count; i++) {
+        result = bh_db_run(db, label, diag, "itt", key, spec->labels[i].key, spec->labels[i].value);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+int bh_job_row_insert(struct bh_db *db, size_t insert, size_t label,
+                      const struct bh_job_spec *spec, struct bh_diag *diag)
+{
+    struct bh_bytes blob = {0};
+    int result = bh_spec_row_encode(spec, &blob, diag);
+
+    if (result >= 0)
+        result = insert_rows(db, insert, label, spec, &blob, diag);
+    bh_bytes_done(&blob);
+    return result;
+}

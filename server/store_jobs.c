@@ -1,45 +1,18 @@
 /* The rows of table job, as the loop sees them. */
 #include <string.h>
 
-#include "core/wire/spec_file.h"
-#include "server/spec_row.h"
 #include "server/store_internal.h"
-
-static int insert_rows(struct bh_store *store, const struct bh_job_spec *spec,
-                       const struct bh_bytes *blob, struct bh_diag *diag)
-{
-    int64_t key;
-    int result = bh_db_run(&store->db, BH_STORE_SQL_JOB_INSERT, diag, "ttdiiiiiidb", spec->id,
-                           spec->name ? spec->name : "", (int)spec->mode, (int64_t)spec->external,
-                           spec->created_at.us, (int64_t)spec->limit_bytes,
-                           (int64_t)spec->warning_bytes, (int64_t)spec->recovery_bytes,
-                           (int64_t)spec->emergency_bytes, 0, blob->data, blob->length);
-
-    if (result < 0)
-        return result;
-    key = sqlite3_last_insert_rowid(store->db.handle);
-    for (size_t i = 0; i < spec->label_count; i++) {
-        result = bh_db_run(&store->db, BH_STORE_SQL_LABEL_INSERT, diag, "itt", key,
-                           spec->labels[i].key, spec->labels[i].value);
-        if (result < 0)
-            return result;
-    }
-    return 0;
-}
 
 int bh_store_job_insert(struct bh_store *store, const struct bh_job_spec *spec,
                         struct bh_diag *diag)
 {
-    struct bh_bytes blob = {0};
-    int result = bh_spec_row_encode(spec, &blob, diag);
+    int result = bh_db_begin(&store->db, true, diag);
 
     if (result < 0)
         return result;
-    result = bh_db_begin(&store->db, true, diag);
-    if (result >= 0)
-        result = bh_db_end(&store->db, insert_rows(store, spec, &blob, diag), diag);
-    bh_bytes_done(&blob);
-    return result;
+    result = bh_job_row_insert(&store->db, BH_STORE_SQL_JOB_INSERT, BH_STORE_SQL_LABEL_INSERT, spec,
+                               diag);
+    return bh_db_end(&store->db, result, diag);
 }
 
 /* For updates that concern one job: no row changed means that it is not there, or in a state that
