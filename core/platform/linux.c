@@ -297,6 +297,45 @@ int bh_platform_start_token(int pid, uint64_t *ret_token)
     return bh_linux_parse_stat(text, &facts, ret_token);
 }
 
+int bh_platform_dir_path(int dirfd, char *ret_path, size_t size)
+{
+    int n = snprintf(ret_path, size, "/proc/self/fd/%d", dirfd);
+    return n > 0 && (size_t)n < size ? BH_OK : BH_E_TOO_LONG;
+}
+
+int bh_platform_want_sender(int fd)
+{
+    int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+        return bh_err_from_errno(errno);
+    return BH_OK;
+}
+
+int bh_platform_read_sender(int fd, void *ret_data, size_t size, int *ret_pid)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    struct iovec part = {.iov_base = ret_data, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return bh_err_from_errno(errno);
+    *ret_pid = 0;
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at)) {
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_CREDENTIALS) {
+            struct ucred sender;
+            memcpy(&sender, CMSG_DATA(at), sizeof sender);
+            *ret_pid = (int)sender.pid;
+        }
+    }
+    return (int)n;
+}
+
 int bh_platform_peer_uid(int fd, unsigned *ret_uid)
 {
     struct ucred peer;

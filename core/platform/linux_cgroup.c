@@ -14,7 +14,7 @@ static uint64_t read_limit(const char *path)
     if (bh_linux_read_at(AT_FDCWD, path, text, sizeof text) <= 0)
         return 0;
     const char *at = text;
-    uint64_t value = bh_linux_number(&at); /* "max" has no digits */
+    uint64_t value = bh_linux_number(&at);          /* "max" has no digits */
     return value < ((uint64_t)1 << 60) ? value : 0; /* version 1 says "none" with a huge number */
 }
 

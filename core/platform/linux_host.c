@@ -167,8 +167,8 @@ static bool is_own_tmpfs_dir(const char *path, bool any_owner)
     if (fd < 0)
         return false;
     struct stat st;
-    bool good = bh_platform_is_tmpfs(fd) && fstat(fd, &st) == 0 &&
-                (any_owner || st.st_uid == geteuid());
+    bool good =
+        bh_platform_is_tmpfs(fd) && fstat(fd, &st) == 0 && (any_owner || st.st_uid == geteuid());
     (void)close(fd);
     return good;
 }

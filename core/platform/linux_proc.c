@@ -217,8 +217,7 @@ static int signal_by_number(const struct bh_proc *proc, int signal)
     int length = bh_linux_pread(proc->stat_fd, text, sizeof text);
     struct bh_proc_facts facts;
     uint64_t token;
-    if (length <= 0 || bh_linux_parse_stat(text, &facts, &token) < 0 ||
-        token != proc->start_token)
+    if (length <= 0 || bh_linux_parse_stat(text, &facts, &token) < 0 || token != proc->start_token)
         return BH_E_NOT_FOUND;
     return kill(proc->pid, signal) < 0 ? bh_err_from_errno(errno) : BH_OK;
 }

@@ -1,7 +1,7 @@
 /* The one contract with the operating system: what the supervisor's decider asks of it. linux.c
- * answers it for Linux, fake.c from a script (unit tests), unsupported.c by refusing. Everything the
- * loop does to the outside goes through struct bh_platform; a test hands in the fake and drives the
- * whole loop with it.
+ * answers it for Linux, fake.c from a script (unit tests), unsupported.c by refusing. Everything
+ * the loop does to the outside goes through struct bh_platform; a test hands in the fake and drives
+ * the whole loop with it.
  *
  * Single-threaded. Nothing here allocates, nothing blocks except wait. Descriptors inside struct
  * bh_proc belong to it and go with proc_close. int results are BH_OK or an error; the special ones
@@ -23,7 +23,8 @@
 #define BH_PROC_COMM_SIZE 32
 #define BH_PROC_THREADS   8 /* kept `children` descriptors; more threads are opened each time */
 
-/* A handle. pid, start_token and identity never change after proc_open; the rest is the system's. */
+/* A handle. pid, start_token and identity never change after proc_open; the rest is the system's.
+ */
 struct bh_proc {
     int pid;
     uint64_t start_token; /* start time in ticks since boot: (boot, pid, token) is for people */
@@ -31,8 +32,8 @@ struct bh_proc {
     int pidfd;
     int dir_fd; /* /proc/PID */
     int statm_fd, status_fd, stat_fd, task_fd;
-    int live_tid; /* a thread to read instead of an exited leader, 0 = the leader lives */
-    unsigned threads;        /* at the last listing */
+    int live_tid;     /* a thread to read instead of an exited leader, 0 = the leader lives */
+    unsigned threads; /* at the last listing */
     unsigned children_count; /* used entries of: */
     int children_tids[BH_PROC_THREADS];
     int children_fds[BH_PROC_THREADS];
@@ -54,8 +55,8 @@ struct bh_proc_fast {
 
 struct bh_proc_rest {
     uint64_t anon_bytes;
-    uint64_t rest_bytes;  /* RssShmem + VmSwap + HugetlbPages + VmPTE */
-    uint64_t shmem_bytes; /* of these: RssShmem */
+    uint64_t rest_bytes;     /* RssShmem + VmSwap + HugetlbPages + VmPTE */
+    uint64_t shmem_bytes;    /* of these: RssShmem */
     uint64_t caught_signals; /* SigCgt, bit n - 1 = signal n */
 };
 
@@ -92,12 +93,13 @@ struct bh_platform_host {
     char metric[96], metric_note[160];
     uint64_t page_bytes, memory_bytes, available_bytes;
     uint64_t outer_limit_bytes; /* memory.max (v2) or limit_in_bytes (v1) above us, 0 none */
+    char cgroup_reason[96];     /* why no control group of our own */
     bool pidfd, pidfs, children_files, rollup;
 };
 
 struct bh_platform_memory {
     uint64_t total_bytes, available_bytes;
-    uint64_t oom_kills; /* by the kernel since boot, on the whole host */
+    uint64_t oom_kills;          /* by the kernel since boot, on the whole host */
     uint32_t pressure_some_x100; /* PSI some avg10, 0 when unknown */
 };
 
@@ -137,7 +139,8 @@ struct bh_platform {
 
     /* BH_E_NOT_FOUND: gone meanwhile. BH_E_RANGE: pid <= 1 or ourselves. BH_E_NOSPACE, NOMEM: no
      * descriptor or memory, the total is incomplete. ret_proc is untouched on failure. */
-    int (*proc_open)(void *self, int pid, struct bh_proc *ret_proc, struct bh_proc_facts *ret_facts);
+    int (*proc_open)(void *self, int pid, struct bh_proc *ret_proc,
+                     struct bh_proc_facts *ret_facts);
     void (*proc_close)(void *self, struct bh_proc *proc);
     /* BH_E_NOT_FOUND: it is gone (reaped). */
     int (*proc_facts)(void *self, struct bh_proc *proc, struct bh_proc_facts *ret_facts);
@@ -191,6 +194,12 @@ int bh_platform_boot_id(char *ret_text, size_t size);
 /* Absolute path of our own executable. */
 int bh_platform_own_path(char *ret_path, size_t size);
 int bh_platform_host_memory(struct bh_platform_memory *ret_memory);
+/* A short path that leads to the directory behind this descriptor, for calls that want paths. */
+int bh_platform_dir_path(int dirfd, char *ret_path, size_t size);
+/* Asks the kernel to tell who writes to a socket, and reads with that: the count, 0 at the end,
+ * BH_E_AGAIN when there is nothing now. ret_pid: 0 = unknown. */
+int bh_platform_want_sender(int fd);
+int bh_platform_read_sender(int fd, void *ret_data, size_t size, int *ret_pid);
 /* The uid on the other end of a unix socket. */
 int bh_platform_peer_uid(int fd, unsigned *ret_uid);
 /* Frees the file's blocks in [0, length) and keeps its size: offsets stay. BH_E_UNSUPPORTED. */

@@ -132,8 +132,8 @@ static void exec_one(const char *path, const struct bh_launch *launch)
     (void)execve(path, argv.out, environment.out);
 }
 
-/* As execvp does it, with the job's PATH: the first entry that can be executed; EACCES is remembered
- * while looking further. No fallback to a shell. */
+/* As execvp does it, with the job's PATH: the first entry that can be executed; EACCES is
+ * remembered while looking further. No fallback to a shell. */
 static int exec_search(const struct bh_launch *launch)
 {
     const char *name = launch->argv[0];
@@ -207,13 +207,12 @@ static int explain(const struct bh_launch *launch, const struct launch_failure *
         return bh_err_set(diag, BH_E_LAUNCH_FAILED, NULL, "the program could not be started: %s",
                           reason);
     default:
-        return bh_err_set(diag, BH_E_LAUNCH_NOT_EXECUTABLE, "command",
-                          "%s cannot be executed (%s)", launch->argv[0], reason);
+        return bh_err_set(diag, BH_E_LAUNCH_NOT_EXECUTABLE, "command", "%s cannot be executed (%s)",
+                          launch->argv[0], reason);
     }
 }
 
-int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid,
-                    struct bh_diag *diag)
+int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid, struct bh_diag *diag)
 {
     (void)self;
     int pipe_fds[2];

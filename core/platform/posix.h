@@ -4,7 +4,6 @@
 
 #include "core/platform/platform.h"
 
-int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid,
-                    struct bh_diag *diag);
+int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid, struct bh_diag *diag);
 
 #endif

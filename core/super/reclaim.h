@@ -24,8 +24,8 @@ const char *bh_reclaim_verdict_text(enum bh_reclaim_verdict verdict);
  * missing = before - now; came back = peak - missing. */
 enum bh_reclaim_verdict bh_reclaim_judge(const struct bh_reclaim_facts *facts,
                                          struct bh_observed now_bytes, uint64_t total_bytes);
-/* Returns after the second reading, or at once when facts lack what a verdict needs (a file with
- * `unknown` is written then). Errors are the file's. */
+/* Returns after the second reading (a verdict that lacks a value is
+ * `unknown`). Errors are the file's. */
 int bh_reclaim_watch(const struct bh_run *run, const struct bh_reclaim_facts *facts);
 
 #endif

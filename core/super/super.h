@@ -8,8 +8,8 @@
  *   2. runtime folder and its `rings` made, `runtime` written into the run directory
  *   3. queue.bin created; records CONFIG and HOST stored
  *   4. helpers forked twice, so that they are nobody's children: bh_scribe_main(run) (it forks its
- *      standby itself), then the mrelease helper. Each has its own session, SIGINT, SIGTERM, SIGHUP,
- *      SIGQUIT, SIGTSTP and SIGPIPE ignored, stdio on /dev/null, an empty signal mask
+ *      standby itself), then the mrelease helper. Each has its own session, SIGINT, SIGTERM,
+ * SIGHUP, SIGQUIT, SIGTSTP and SIGPIPE ignored, stdio on /dev/null, an empty signal mask
  *   5. subreaper flag, locked memory, launch: record LAUNCHED, or OUTCOME with a launch kind
  *   6. the loop; after the tree is empty: PEAK_MEMBER…, ADVISORY, EMPTY, OUTCOME, then
  *      bh_queue_set_final and bh_queue_wake
@@ -44,20 +44,21 @@ struct bh_run {
     char id[BH_JOB_ID_SIZE];  /* = spec->id */
     char path[PATH_MAX];      /* absolute, of the run directory; never printed or logged */
     char runtime_path[PATH_MAX];
-    char boot_id[40];         /* of `runtime`; in adopt it may differ from the machine's */
-    int run_fd;               /* run directory */
-    int runtime_fd;           /* runtime folder, -1 in adopt after a reboot */
-    int rings_fd;             /* its rings, -1 without */
-    int lock_fd;              /* holds the flock */
-    struct bh_queue *queue;   /* NULL in adopt when queue.bin is gone */
-    bool foreground;          /* run or observe: stdio is the caller's, no ctl.sock, no logs */
-    bool temporary;           /* run directory goes away at the end: no reclamation readings */
-    bool runtime_on_disk;     /* no tmpfs found: the report says so */
+    char boot_id[40];       /* of `runtime`; in adopt it may differ from the machine's */
+    int run_fd;             /* run directory */
+    int runtime_fd;         /* runtime folder, -1 in adopt after a reboot */
+    int rings_fd;           /* its rings, -1 without */
+    int lock_fd;            /* holds the flock */
+    struct bh_queue *queue; /* NULL in adopt when queue.bin is gone */
+    bool foreground;        /* run or observe: stdio is the caller's, no ctl.sock, no logs */
+    bool temporary;         /* run directory goes away at the end: no reclamation readings */
+    bool runtime_on_disk;   /* no tmpfs found: the report says so */
     int decider_pid;
     int decider_alive_fd; /* helpers: readable end, EOF = the decider is gone; decider: -1 */
     int decider_token_fd; /* decider: the write end, held until it dies; helpers: closed, -1 */
     int scribe_alive_fd;  /* decider: readable end, EOF = no scribe is left; helpers: -1 */
     int scribe_token_fd;  /* scribe and standby: the write end, never written; decider: -1 */
+    int ready_fd; /* decider of `start`: where the verdict of the launch goes; helpers: -1 */
 };
 
 /* Wires a zeroed run: descriptors -1. */

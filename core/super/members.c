@@ -1,0 +1,313 @@
+#include "core/super/members.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHILDREN_AT_ONCE 4096
+
+void bh_members_init(struct bh_members *members, const struct bh_platform *os,
+                     struct bh_notes *notes, struct bh_charge_tree *tree)
+{
+    members->os = os;
+    members->notes = notes;
+    members->tree = tree;
+}
+
+/* ---- index by process number: open addressing, rebuilt around a removal -----------------------
+ */
+
+static size_t slot_of(int pid)
+{
+    return ((uint32_t)pid * 2654435761u) >> 20 & (BH_MEMBERS_INDEX - 1);
+}
+
+static void index_add(struct bh_members *members, size_t position)
+{
+    size_t slot = slot_of(members->items[position].proc.pid);
+    while (members->index[slot])
+        slot = (slot + 1) & (BH_MEMBERS_INDEX - 1);
+    members->index[slot] = (uint16_t)(position + 1);
+}
+
+static void index_rebuild(struct bh_members *members)
+{
+    memset(members->index, 0, sizeof members->index);
+    for (size_t i = 0; i < members->count; i++)
+        index_add(members, i);
+}
+
+struct bh_member *bh_members_find(struct bh_members *members, int pid)
+{
+    for (size_t slot = slot_of(pid); members->index[slot];
+         slot = (slot + 1) & (BH_MEMBERS_INDEX - 1)) {
+        struct bh_member *member = &members->items[members->index[slot] - 1];
+        if (member->proc.pid == pid)
+            return member;
+    }
+    return NULL;
+}
+
+/* ---- evidence ---------------------------------------------------------------------------------
+ */
+
+static void note_member(struct bh_members *members, const struct bh_member *member,
+                        enum bh_record_kind kind, enum bh_member_event event,
+                        const struct bh_reaped *reaped)
+{
+    struct bh_record record = bh_notes_begin(members->notes, kind);
+    record.member.event = event;
+    record.member.pid = member->proc.pid;
+    record.member.start_token = member->proc.start_token;
+    (void)snprintf(record.member.basename, sizeof record.member.basename, "%s", member->name);
+    record.member.exit_status = reaped ? reaped->wait_status : -1;
+    record.member.max_rss_bytes = reaped ? reaped->max_rss_bytes : 0;
+    bh_notes_put(members->notes, &record);
+}
+
+/* Sticky: each kind of escape is said once per process. */
+static void note_escape(struct bh_members *members, struct bh_member *member, bool *flag,
+                        enum bh_member_event event)
+{
+    if (*flag)
+        return;
+    bool first = !member->left_group && !member->left_session;
+    *flag = true;
+    if (first)
+        members->escaped_count++;
+    if (members->escaped_count <= BH_ESCAPES_NAMED)
+        note_member(members, member, BH_RECORD_ESCAPE, event, NULL);
+}
+
+static void take_facts(struct bh_members *members, struct bh_member *member,
+                       const struct bh_proc_facts *facts)
+{
+    member->charge.minflt = facts->minflt;
+    member->zombie = facts->state == 'Z' && facts->threads <= 1;
+    if (facts->group != members->root_group && facts->group > 0)
+        note_escape(members, member, &member->left_group, BH_MEMBER_LEFT_GROUP);
+    if (facts->session != members->root_session && facts->session > 0)
+        note_escape(members, member, &member->left_session, BH_MEMBER_LEFT_SESSION);
+    member->group = facts->group;
+    member->session = facts->session;
+    if (facts->parent_pid != member->parent_pid) {
+        bool first = !member->reparented;
+        member->reparented = true;
+        member->parent_pid = facts->parent_pid;
+        if (first)
+            note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_REPARENTED, NULL);
+    }
+    if (facts->image_token != member->image_token && !member->zombie) {
+        member->image_token = facts->image_token;
+        member->borrows_memory = false;
+        bh_charge_member_exec(&member->charge);
+        members->os->proc_name(members->os->self, &member->proc, member->name, sizeof member->name);
+        members->changed = true;
+        note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_EXEC, NULL);
+    }
+}
+
+void bh_members_refresh(struct bh_members *members, struct bh_member *member)
+{
+    struct bh_proc_facts facts;
+    if (members->os->proc_facts(members->os->self, &member->proc, &facts) == BH_OK)
+        take_facts(members, member, &facts);
+}
+
+/* ---- coming and going -------------------------------------------------------------------------
+ */
+
+static bool is_borrowing(struct bh_members *members, const struct bh_proc *proc,
+                         const struct bh_proc_facts *facts)
+{
+    const struct bh_member *parent = bh_members_find(members, facts->parent_pid);
+    return parent && parent->image_token == facts->image_token &&
+           members->os->proc_same_memory(members->os->self, &parent->proc, proc) == 1;
+}
+
+static int insert(struct bh_members *members, const struct bh_proc *proc,
+                  const struct bh_proc_facts *facts)
+{
+    struct bh_member *member = &members->items[members->count];
+    memset(member, 0, sizeof *member);
+    member->proc = *proc;
+    member->parent_pid = facts->parent_pid;
+    member->image_token = facts->image_token;
+    member->rest_due = true;
+    member->seen = true;
+    member->borrows_memory = is_borrowing(members, proc, facts);
+    members->os->proc_name(members->os->self, proc, member->name, sizeof member->name);
+    index_add(members, members->count++);
+    members->changed = true;
+    note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_CAME, NULL);
+    take_facts(members, member, facts);
+    return 1;
+}
+
+/* Our descendants have a member or ourselves as parent. A stranger that took the number of a child
+ * that ended between the listing and the opening has not. */
+static bool is_descendant(struct bh_members *members, const struct bh_proc_facts *facts)
+{
+    return facts->parent_pid == getpid() || bh_members_find(members, facts->parent_pid);
+}
+
+/* 1 came in, 0 not (gone again, a stranger), < 0 the total is incomplete. */
+static int admit(struct bh_members *members, int pid)
+{
+    struct bh_proc proc;
+    struct bh_proc_facts facts;
+    if (members->count >= BH_MEMBERS_MAX)
+        return BH_E_NOSPACE;
+    int result = members->os->proc_open(members->os->self, pid, &proc, &facts);
+    if (result == BH_E_NOT_FOUND || result == BH_E_RANGE)
+        return 0;
+    if (result < 0)
+        return result;
+    if (!is_descendant(members, &facts)) {
+        members->os->proc_close(members->os->self, &proc);
+        return 0;
+    }
+    return insert(members, &proc, &facts);
+}
+
+int bh_members_set_root(struct bh_members *members, int pid)
+{
+    struct bh_proc proc;
+    struct bh_proc_facts facts;
+    int result = members->os->proc_open(members->os->self, pid, &proc, &facts);
+    if (result < 0)
+        return result;
+    members->root_pid = pid;
+    members->root_group = pid;
+    members->root_session = facts.session;
+    (void)insert(members, &proc, &facts);
+    return BH_OK;
+}
+
+static void drop(struct bh_members *members, size_t position)
+{
+    struct bh_member *member = &members->items[position];
+    members->os->proc_close(members->os->self, &member->proc);
+    bh_charge_member_died(members->tree, &member->charge);
+    size_t last = --members->count;
+    if (position != last)
+        members->items[position] = members->items[last];
+    index_rebuild(members);
+    members->changed = true;
+    members->births_known = false; /* its number may be another descendant's already: look again */
+}
+
+void bh_members_gone(struct bh_members *members, size_t position)
+{
+    note_member(members, &members->items[position], BH_RECORD_MEMBER, BH_MEMBER_WENT, NULL);
+    drop(members, position);
+}
+
+void bh_members_reaped(struct bh_members *members, const struct bh_reaped *reaped)
+{
+    struct bh_member *member = bh_members_find(members, reaped->pid);
+    if (member) {
+        note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_WENT, reaped);
+        drop(members, (size_t)(member - members->items));
+        return;
+    }
+    /* it came and went between two looks: what is known of it is its number and its peak */
+    struct bh_member stranger;
+    memset(&stranger, 0, sizeof stranger);
+    stranger.proc.pid = reaped->pid;
+    note_member(members, &stranger, BH_RECORD_MEMBER, BH_MEMBER_WENT, reaped);
+}
+
+/* ---- scan -------------------------------------------------------------------------------------
+ */
+
+static size_t admit_all(struct bh_members *members, const int *pids, size_t count)
+{
+    size_t newcomers = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct bh_member *known = bh_members_find(members, pids[i]);
+        if (known) {
+            known->seen = true;
+            continue;
+        }
+        int result = admit(members, pids[i]);
+        if (result < 0)
+            members->incomplete = true;
+        else
+            newcomers += (size_t)result;
+    }
+    return newcomers;
+}
+
+static size_t scan_member(struct bh_members *members, size_t position, bool relist)
+{
+    static int pids[CHILDREN_AT_ONCE]; /* single-threaded; too large for the stack */
+    size_t count = 0;
+    int result = members->os->proc_children(members->os->self, &members->items[position].proc,
+                                            relist, pids, sizeof pids / sizeof pids[0], &count);
+    if (result == BH_E_NOT_FOUND)
+        return 0; /* gone: its children came to us */
+    if (result < 0)
+        members->incomplete = true;
+    if (result < 0 && result != BH_E_TOO_LONG)
+        return 0;
+    return admit_all(members, pids, count);
+}
+
+static size_t scan_own(struct bh_members *members)
+{
+    static int pids[CHILDREN_AT_ONCE];
+    size_t count = 0;
+    int result =
+        members->os->own_children(members->os->self, pids, sizeof pids / sizeof pids[0], &count);
+    if (result < 0)
+        members->incomplete = true;
+    if (result < 0 && result != BH_E_TOO_LONG)
+        return 0;
+    return admit_all(members, pids, count);
+}
+
+size_t bh_members_scan(struct bh_members *members, bool force, bool relist)
+{
+    uint64_t births = 0;
+    bool births_known = members->os->births(members->os->self, &births) == BH_OK;
+    bool nothing_born = births_known && members->births_known && births == members->births;
+    if (nothing_born && !force && !members->incomplete)
+        return 0;
+    members->incomplete = false;
+    /* members first, ourselves last: who moves to us while we look is then still seen. Newcomers
+     * are appended, so this pass visits them too. */
+    size_t newcomers = 0;
+    size_t visited = 0;
+    do {
+        while (visited < members->count)
+            newcomers += scan_member(members, visited++, relist);
+        newcomers += scan_own(members);
+    } while (visited < members->count);
+    members->births = births;
+    members->births_known = births_known && newcomers == 0;
+    return newcomers;
+}
+
+size_t bh_members_live(const struct bh_members *members)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < members->count; i++)
+        live += !members->items[i].zombie;
+    return live;
+}
+
+size_t bh_members_export(const struct bh_members *members, struct bh_queue_member *ret_members,
+                         size_t capacity)
+{
+    size_t count = members->count < capacity ? members->count : capacity;
+    for (size_t i = 0; i < count; i++) {
+        ret_members[i] = (struct bh_queue_member){
+            .start_token = members->items[i].proc.start_token,
+            .pid = (uint32_t)members->items[i].proc.pid,
+            .flags = members->items[i].zombie ? 0 : BH_QUEUE_MEMBER_LIVE,
+            .identity = members->items[i].proc.identity,
+        };
+    }
+    return count;
+}

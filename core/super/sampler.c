@@ -1,0 +1,210 @@
+#include "core/super/sampler.h"
+
+#include <string.h>
+
+#define REST_PERIOD_NS   BH_NS_PER_S /* status is read again at least this often */
+#define RELIST_PERIOD_NS BH_NS_PER_S
+
+/* ---- one member -------------------------------------------------------------------------------
+ */
+
+static void read_rest(struct bh_sampler *sampler, struct bh_member *member, struct bh_mono now)
+{
+    struct bh_proc_rest rest;
+    int result = sampler->os->proc_rest(sampler->os->self, &member->proc, &rest);
+    bh_members_refresh(sampler->members, member);
+    if (result < 0)
+        return; /* it is ending: the next fast reading says how */
+    member->charge.rest_bytes = rest.rest_bytes;
+    member->shmem_bytes = rest.shmem_bytes;
+    member->rest_at = now;
+    member->rest_due = false;
+}
+
+static bool is_rest_due(const struct bh_member *member, const struct bh_proc_fast *fast,
+                        struct bh_mono now)
+{
+    return member->rest_due || !member->has_reading || fast->shared_bytes > member->shared_bytes ||
+           fast->anon_bytes < member->charge.anon_bytes ||
+           now.ns - member->rest_at.ns >= REST_PERIOD_NS;
+}
+
+/* A member that runs in its parent's memory (between vfork and exec) holds nothing of its own. */
+static bool still_borrows(struct bh_sampler *sampler, struct bh_member *member)
+{
+    if (!member->borrows_memory)
+        return false;
+    const struct bh_member *parent = bh_members_find(sampler->members, member->parent_pid);
+    member->borrows_memory = parent && sampler->os->proc_same_memory(
+                                           sampler->os->self, &parent->proc, &member->proc) == 1;
+    if (!member->borrows_memory)
+        member->rest_due = true;
+    return member->borrows_memory;
+}
+
+enum reading {
+    READ_GOOD,
+    READ_GONE,
+    READ_BAD, /* a live member without a usable number: the sample is incomplete */
+};
+
+static enum reading read_member(struct bh_sampler *sampler, struct bh_member *member,
+                                struct bh_mono now)
+{
+    struct bh_proc_fast fast;
+    int result = sampler->os->proc_fast(sampler->os->self, &member->proc, &fast);
+    if (result == BH_E_AGAIN) /* in the middle of an exec: a moment later it is whole */
+        result = sampler->os->proc_fast(sampler->os->self, &member->proc, &fast);
+    if (result == BH_E_NOT_FOUND)
+        return READ_GONE;
+    member->zombie = result == BH_E_CLOSED;
+    if (member->zombie || (result == BH_OK && still_borrows(sampler, member))) {
+        member->charge.anon_bytes = 0;
+        member->charge.rest_bytes = 0;
+        member->shmem_bytes = 0;
+        return READ_GOOD;
+    }
+    if (result < 0)
+        return READ_BAD;
+    bool rest = is_rest_due(member, &fast, now);
+    member->charge.anon_bytes = fast.anon_bytes;
+    member->shared_bytes = fast.shared_bytes;
+    member->has_reading = true;
+    if (rest)
+        read_rest(sampler, member, now);
+    else if (member->charge.in_round)
+        bh_members_refresh(sampler->members, member); /* minflt bounds hidden copy-on-write */
+    return READ_GOOD;
+}
+
+static bool read_all(struct bh_sampler *sampler, struct bh_mono now)
+{
+    bool complete = true;
+    struct bh_members *members = sampler->members;
+    for (size_t i = 0; i < members->count;) {
+        enum reading reading = read_member(sampler, &members->items[i], now);
+        if (reading == READ_GONE) {
+            bh_members_gone(members, i); /* the last one takes its place: same position again */
+            continue;
+        }
+        complete = complete && reading == READ_GOOD;
+        i++;
+    }
+    return complete && !members->incomplete;
+}
+
+/* ---- who shares pages -------------------------------------------------------------------------
+ */
+
+/* Members with one image token descend from one exec by fork: they can share pages. */
+static void find_relatives(struct bh_members *members)
+{
+    /* beyond some hundred members the pairwise search costs more than a needless round */
+    bool many = members->count > 512;
+    for (size_t i = 0; i < members->count; i++) {
+        struct bh_member *member = &members->items[i];
+        bool found = many;
+        for (size_t k = 0; k < members->count && !found; k++)
+            found = k != i && !members->items[k].zombie &&
+                    members->items[k].image_token == member->image_token;
+        member->has_relatives = found;
+    }
+    members->changed = false;
+}
+
+/* The recorder's pages are shared memory of the members that map them: they are taken off, once
+ * altogether, and do not make their owner one that shares. */
+static void settle_shared(struct bh_sampler *sampler)
+{
+    struct bh_members *members = sampler->members;
+    if (members->changed)
+        find_relatives(members);
+    uint64_t left = sampler->ring_bytes;
+    for (size_t i = 0; i < members->count; i++) {
+        struct bh_member *member = &members->items[i];
+        uint64_t own = member->shmem_bytes < left ? member->shmem_bytes : left;
+        member->charge.ring_bytes = own;
+        member->charge.can_share = member->has_relatives || member->shmem_bytes > own;
+        left -= own;
+    }
+}
+
+/* ---- totals -----------------------------------------------------------------------------------
+ */
+
+static void add_up(struct bh_sampler *sampler)
+{
+    bh_charge_total_begin(&sampler->total);
+    for (size_t i = 0; i < sampler->members->count; i++) {
+        if (!sampler->members->items[i].zombie)
+            bh_charge_total_add(&sampler->total, &sampler->members->items[i].charge,
+                                sampler->page_bytes);
+    }
+    bh_charge_total_finish(&sampler->total, sampler->tree);
+}
+
+static void exact_round(struct bh_sampler *sampler)
+{
+    uint64_t before = sampler->os->cpu_ns(sampler->os->self);
+    bh_charge_round_begin(sampler->tree);
+    for (size_t i = 0; i < sampler->members->count; i++) {
+        struct bh_member *member = &sampler->members->items[i];
+        struct bh_charge_rollup rollup;
+        if (!member->charge.can_share || member->zombie || member->borrows_memory)
+            continue;
+        int result = sampler->os->proc_rollup(sampler->os->self, &member->proc, &rollup);
+        if (result == BH_OK) {
+            bh_members_refresh(sampler->members, member);
+            bh_charge_round_member(sampler->tree, &member->charge, &rollup);
+        } else if (result != BH_E_NOT_FOUND) {
+            member->charge.refused = true; /* foreign or not dumpable: its sum decides */
+        }
+    }
+    add_up(sampler);
+    bh_charge_round_end(sampler->tree, &sampler->total);
+    sampler->exact_rounds++;
+    sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - before;
+}
+
+uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member)
+{
+    return member->zombie ? 0 : bh_charge_member_bound(&member->charge, sampler->page_bytes);
+}
+
+void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
+                     bool allow_round, struct bh_sample *ret_sample)
+{
+    struct bh_mono captured = sampler->os->now(sampler->os->self);
+    bool relist = captured.ns >= sampler->relist_at.ns;
+    if (relist)
+        sampler->relist_at.ns = captured.ns + RELIST_PERIOD_NS;
+    (void)bh_members_scan(sampler->members, relist, relist);
+    bool complete = read_all(sampler, captured);
+    settle_shared(sampler);
+    add_up(sampler);
+    bool acts = false;
+    bool exact = bands && complete &&
+                 bh_charge_round_needed(sampler->tree, &sampler->total, bands, &acts) &&
+                 (acts || allow_round);
+    if (exact) {
+        exact_round(sampler);
+        /* a round over a very large job takes longer than a reading may: what it found is the base
+         * of the bound, the reading itself is a new quick one */
+        captured = sampler->os->now(sampler->os->self);
+        complete = read_all(sampler, captured);
+        add_up(sampler);
+    } else if (complete) {
+        bh_charge_settle(sampler->tree, &sampler->total);
+    }
+    struct bh_mono processed = sampler->os->now(sampler->os->self);
+    *ret_sample = (struct bh_sample){
+        .captured_at = captured,
+        .processed_at = processed,
+        .window_ns = processed.ns - captured.ns,
+        .bytes = {.status = complete ? BH_VALUE_AVAILABLE : BH_VALUE_UNAVAILABLE,
+                  .value = complete ? sampler->total.bound_bytes : 0},
+        .upper_bytes = sampler->total.upper_bytes,
+        .members = (uint32_t)bh_members_live(sampler->members),
+        .exact = exact,
+    };
+}

@@ -1,0 +1,27 @@
+/* One look at the whole tree: membership, the fast charge of every member, an exact round where the
+ * bound alone would make the policy act. Called by the loop; supervision.md section 1. */
+#ifndef BH_SUPER_SAMPLER_H
+#define BH_SUPER_SAMPLER_H
+
+#include "core/super/members.h"
+
+struct bh_sampler {
+    const struct bh_platform *os;
+    struct bh_members *members;
+    struct bh_charge_tree *tree;
+    uint64_t page_bytes;
+    uint64_t ring_bytes;          /* of the recorder, mapped into the job: taken off */
+    struct bh_mono relist_at;     /* when threads are listed again in any case */
+    struct bh_charge_total total; /* of the last look */
+    uint64_t exact_rounds;
+    uint64_t round_cpu_ns; /* spent on exact rounds */
+};
+
+/* bands NULL: observe mode, the bound is never confirmed and equals what is known. allow_round:
+ * the governor has CPU time for a round that only `warning` asks for. */
+void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
+                     bool allow_round, struct bh_sample *ret_sample);
+/* What one member counts with, for breakdowns. */
+uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member);
+
+#endif
