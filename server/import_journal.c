@@ -82,8 +82,11 @@ int bh_import_journal_read(struct bh_import *import, const struct bh_import_job 
     uint64_t offset = job->place.journal_offset;
     size_t header = 0;
     bool end = true;
-    int result = bh_import_read(import, dirfd, BH_JOURNAL_FILE_NAME, offset, budget, &end, diag);
+    int result;
 
+    if (budget < 2 * BH_JOURNAL_MAX_RECORD) /* or a long record would never be whole */
+        budget = 2 * BH_JOURNAL_MAX_RECORD;
+    result = bh_import_read(import, dirfd, BH_JOURNAL_FILE_NAME, offset, budget, &end, diag);
     ret_records->end_offset = offset;
     *ret_more = false;
     if (result < 0)
