@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define NS "_ZN3mlx4core"
 

@@ -14,7 +14,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define NODE_BYTES        368u
 #define NODE_WORD         364u /* the padding */

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 /* After a loss the ring must have drained this far before recording resumes, so that losses come as
  * few long gaps and not as many short ones. */

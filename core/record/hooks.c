@@ -6,7 +6,7 @@
  * Sources of the signatures: mlx/array.h, mlx/allocator.h, mlx/memory.h of 0.30 to 0.32; class
  * arguments with destructors come by hidden reference, Dtype and Flags in registers (System V).
  */
-#include "record.h"
+#include "core/record/record.h"
 
 #define EXPORT       __attribute__((visibility("default"), used))
 #define NAMED(name)  __asm__("_ZN3mlx4core" name)

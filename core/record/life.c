@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 int bh_phase = BH_PHASE_UNTRIED;
 struct bh_options bh_options;

@@ -2,7 +2,7 @@
  * free, so 0 is not a key. Never calls malloc: it serves code that runs inside an allocator. */
 #include <sys/mman.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define MAP_ENTRIES_MIN 1024u
 #define MAP_ENTRIES_MAX (1u << 26)

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define CHUNK_ENTRIES 4096u
 #define CHUNKS_MAX    4096u

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define NAME_SLOTS      16u
 #define NAME_BYTES_MAX  512u

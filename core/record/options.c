@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 static int read_number(const char *text, size_t length, uint64_t low, uint64_t high,
                        uint64_t *ret_value)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 #define TEST_FRAMES 64u
 

@@ -241,6 +241,17 @@ struct bh_desc_facts {
 };
 void bh_desc_read(void *desc, struct bh_desc_facts *ret_facts);
 
+/* ---- events.c: slots out of buffers ------------------------------------------------ */
+
+extern bool bh_events_recording; /* BASELINE_BEGIN was written and OFF was not */
+/* Writes an event about a buffer, unless recording is off or the buffer is a small one. */
+uint64_t bh_events_write(enum bh_ring_kind kind, const struct bh_buffer *buffer);
+/* Follows the control word, a gap that can be closed, and a forked child's need for a ring of its
+ * own, which it gets when may_open. */
+void bh_events_follow_control(bool may_open);
+void bh_events_count_small(const struct bh_buffer *buffer, int sign); /* +1 allocated, -1 freed */
+void bh_events_check(void);                                           /* the oracle */
+
 /* ---- track.c: events --------------------------------------------------------------- */
 
 void *bh_track_malloc(void *self, size_t bytes);
@@ -251,6 +262,7 @@ void bh_track_link(uint64_t buffer, void *desc);
 void bh_track_flush_begin(void); /* another thread may see the cache shrink from here .. */
 void bh_track_flush_end(void);   /* .. to here, where the mirror catches up */
 void bh_track_mark(const char *label);
+extern int bh_track_flushes; /* clear_cache and the like in flight, atomic */
 
 /* ---- attach.c: libmlx -------------------------------------------------------------- */
 

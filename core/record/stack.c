@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
 struct code_names {
     uint32_t file, function;

@@ -12,10 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "record.h"
+#include "core/record/record.h"
 
-static bool recording;     /* BASELINE_BEGIN was written and OFF was not */
-static int flushes;        /* clear_cache and the like in flight, atomic */
+int bh_track_flushes;
+
 static int64_t cache_bias; /* MLX's cache total minus the mirror's, where they had to part */
 
 static __thread bool inside __attribute__((tls_model("initial-exec")));
@@ -24,19 +24,6 @@ struct visit {
     bool entered;
 };
 
-/* The oracle, for tests: the mirror's sums against MLX's own counters. */
-static __attribute__((noinline)) void check(void)
-{
-    struct bh_ring_header *header = bh_emit.header;
-    uint64_t active = bh_mlx.get_active_memory() - header->attach_active_bytes;
-    uint64_t cache = bh_mlx.get_cache_memory() - header->attach_cache_bytes;
-
-    if (__atomic_load_n(&flushes, __ATOMIC_RELAXED) == 0) {
-        header->checks++;
-        header->mismatches += active != bh_mirror.active_bytes || cache != bh_mirror.cache_bytes;
-    }
-}
-
 static void leave(struct visit *visit)
 {
     if (visit->entered) {
@@ -44,7 +31,7 @@ static void leave(struct visit *visit)
             bh_emit.header->active_bytes = bh_mirror.active_bytes;
             bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
             if (BH_UNLIKELY(bh_options.check)) {
-                check();
+                bh_events_check();
             }
         }
         inside = false;
@@ -62,112 +49,6 @@ static bool enter(struct visit *visit)
     inside = true;
     visit->entered = true;
     return true;
-}
-
-/* ---- slots ------------------------------------------------------------------------- */
-
-static bool is_small(const struct bh_buffer *buffer)
-{
-    return buffer->size_bytes < bh_options.min_size_bytes;
-}
-
-static uint64_t write_event(enum bh_ring_kind kind, const struct bh_buffer *buffer, uint16_t flags)
-{
-    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
-                                .flags = flags,
-                                .address = buffer->address,
-                                .size_bytes = buffer->size_bytes,
-                                .requested_bytes = buffer->requested_bytes,
-                                .stack = buffer->stack,
-                                .primitive = buffer->primitive,
-                                .stream = buffer->stream,
-                                .device = buffer->device};
-
-    if (__atomic_load_n(&flushes, __ATOMIC_RELAXED) != 0) {
-        slot.flags |= BH_RING_SLOT_DOUBTFUL;
-    }
-    return bh_emit_slot(&slot);
-}
-
-static uint64_t event(enum bh_ring_kind kind, const struct bh_buffer *buffer)
-{
-    return recording && !is_small(buffer) ? write_event(kind, buffer, 0) : BH_NO_TICKET;
-}
-
-static void write_sums(enum bh_ring_kind kind, uint64_t count)
-{
-    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
-                                .address = bh_mirror.active_bytes,
-                                .size_bytes = bh_mirror.cache_bytes,
-                                .requested_bytes = count,
-                                .stream = -1,
-                                .device = BH_RING_DEVICE_UNKNOWN};
-
-    (void)bh_emit_slot(&slot);
-}
-
-static void write_baseline(void)
-{
-    uint32_t index;
-    uint64_t count = 0;
-    struct bh_buffer *buffer;
-
-    for (index = 1; index < bh_mirror_end(); index++) {
-        buffer = bh_mirror_at(index);
-        count += buffer->state != BH_BUFFER_FREE && !is_small(buffer);
-    }
-    write_sums(BH_RING_BASELINE_BEGIN, count);
-    for (index = 1; index < bh_mirror_end(); index++) {
-        buffer = bh_mirror_at(index);
-        if (buffer->state != BH_BUFFER_FREE && !is_small(buffer)) {
-            buffer->ticket =
-                write_event(BH_RING_BASELINE, buffer,
-                            buffer->state == BH_BUFFER_CACHED ? BH_RING_SLOT_CACHED : 0);
-        }
-    }
-}
-
-/* Follows the control word, a gap that can be closed, and a forked child's need for a ring. */
-static void follow_control(bool may_open)
-{
-    bool wanted;
-
-    if (BH_UNLIKELY(bh_life_child_pending)) {
-        recording = false;
-        if (!may_open) {
-            return;
-        }
-        bh_life_child_open();
-    }
-    if (BH_UNLIKELY(bh_emit.gap != 0) && bh_emit_close_gap(bh_mirror.buffers)) {
-        recording = false; /* begins again, with a baseline */
-    }
-    wanted = bh_emit_wanted();
-    if (BH_LIKELY(wanted == recording)) {
-        return;
-    }
-    recording = wanted;
-    if (wanted) {
-        write_baseline();
-    } else if (bh_emit.header != NULL) {
-        write_sums(BH_RING_OFF, 0);
-    }
-}
-
-static void count_small(const struct bh_buffer *buffer, int sign)
-{
-    struct bh_ring_header *header = bh_emit.header;
-
-    if (BH_LIKELY(!is_small(buffer)) || header == NULL) {
-        return;
-    }
-    if (sign > 0) {
-        header->small_count++;
-        header->small_bytes += buffer->size_bytes;
-        header->small_live_bytes += buffer->size_bytes;
-    } else {
-        header->small_live_bytes -= buffer->size_bytes;
-    }
 }
 
 /* ---- the cache --------------------------------------------------------------------- */
@@ -188,10 +69,11 @@ static void settle(uint64_t now)
     while (expected_cache() > now && bh_mirror_oldest() != NULL) {
         struct bh_buffer *buffer = bh_mirror_oldest();
 
-        (void)event(BH_RING_CACHE_TO_OS, buffer);
+        (void)bh_events_write(BH_RING_CACHE_TO_OS, buffer);
         bh_mirror_drop(buffer);
     }
-    if (BH_UNLIKELY(expected_cache() != now) && __atomic_load_n(&flushes, __ATOMIC_RELAXED) == 0) {
+    if (BH_UNLIKELY(expected_cache() != now) &&
+        __atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) == 0) {
         cache_bias = (int64_t)(now - bh_mirror.cache_bytes);
     }
 }
@@ -210,9 +92,9 @@ static void fail(const char *reason)
 static void forget(struct bh_buffer *buffer)
 {
     if (buffer->state == BH_BUFFER_CACHED) {
-        (void)event(BH_RING_CACHE_TO_OS, buffer);
+        (void)bh_events_write(BH_RING_CACHE_TO_OS, buffer);
     } else {
-        (void)event(BH_RING_FREE_TO_OS, buffer);
+        (void)bh_events_write(BH_RING_FREE_TO_OS, buffer);
     }
     bh_mirror_drop(buffer);
 }
@@ -244,8 +126,8 @@ static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_byte
     if (!buffer->foreign) {
         bh_mirror.active_bytes += size_bytes;
     }
-    buffer->ticket = event(kind, buffer);
-    count_small(buffer, 1);
+    buffer->ticket = bh_events_write(kind, buffer);
+    bh_events_count_small(buffer, 1);
 }
 
 static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requested_bytes)
@@ -256,8 +138,8 @@ static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requeste
     if (buffer != NULL && buffer->state == BH_BUFFER_CACHED && buffer->size_bytes == size_bytes) {
         bh_mirror_to_active(buffer);
         start_life(buffer, requested_bytes);
-        buffer->ticket = event(BH_RING_ALLOC_REUSE, buffer);
-        count_small(buffer, 1);
+        buffer->ticket = bh_events_write(BH_RING_ALLOC_REUSE, buffer);
+        bh_events_count_small(buffer, 1);
         if (BH_UNLIKELY(expected_cache() != now)) {
             settle(now);
         }
@@ -286,7 +168,7 @@ void *bh_track_malloc(void *self, size_t bytes)
     if (buffer != NULL) {
         uint64_t size_bytes = bh_mlx.size(self, buffer);
 
-        follow_control(true);
+        bh_events_follow_control(true);
         if (size_bytes != 0) { /* malloc(0) takes nothing and is freed without a trace */
             note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes);
         }
@@ -309,7 +191,7 @@ void *bh_track_make_buffer(void *self, void *data, size_t bytes)
     if (buffer != NULL) {
         struct bh_buffer *known = bh_mirror_find((uint64_t)(uintptr_t)buffer);
 
-        follow_control(true);
+        bh_events_follow_control(true);
         if (known != NULL) {
             forget(known);
         }
@@ -332,12 +214,12 @@ static void note_free(struct bh_buffer *buffer)
          * likely kept, because the newest goes last. */
         kept = now >= buffer->size_bytes;
     }
-    count_small(buffer, -1);
+    bh_events_count_small(buffer, -1);
     if (kept && !buffer->foreign) {
-        (void)event(BH_RING_FREE_TO_CACHE, buffer);
+        (void)bh_events_write(BH_RING_FREE_TO_CACHE, buffer);
         bh_mirror_to_cache(buffer);
     } else {
-        (void)event(buffer->foreign ? BH_RING_RELEASE : BH_RING_FREE_TO_OS, buffer);
+        (void)bh_events_write(buffer->foreign ? BH_RING_RELEASE : BH_RING_FREE_TO_OS, buffer);
         bh_mirror_drop(buffer);
     }
     if (BH_UNLIKELY(expected_cache() != now)) {
@@ -356,7 +238,7 @@ static void tracked_free(void *self, void *address, void (*real)(void *, void *)
         return;
     }
     saved = errno;
-    follow_control(false);
+    bh_events_follow_control(false);
     buffer = bh_mirror_find((uint64_t)(uintptr_t)address);
     errno = saved;
     real(self, address);
@@ -407,7 +289,7 @@ void bh_track_link(uint64_t address, void *desc)
         buffer->stack = facts.stack;
         buffer->primitive = slot.primitive;
         buffer->stream = facts.stream;
-        if (recording && buffer->ticket != BH_NO_TICKET) {
+        if (bh_events_recording && buffer->ticket != BH_NO_TICKET) {
             slot.size_bytes = buffer->size_bytes;
             slot.link_ticket = buffer->ticket;
             (void)bh_emit_link(&slot);
@@ -418,7 +300,7 @@ void bh_track_link(uint64_t address, void *desc)
 
 void bh_track_flush_begin(void)
 {
-    __atomic_add_fetch(&flushes, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&bh_track_flushes, 1, __ATOMIC_SEQ_CST);
 }
 
 void bh_track_flush_end(void)
@@ -426,9 +308,9 @@ void bh_track_flush_end(void)
     struct visit visit __attribute__((cleanup(leave))) = {false};
     int saved = errno;
 
-    __atomic_sub_fetch(&flushes, 1, __ATOMIC_SEQ_CST);
+    __atomic_sub_fetch(&bh_track_flushes, 1, __ATOMIC_SEQ_CST);
     if (enter(&visit)) {
-        follow_control(false);
+        bh_events_follow_control(false);
         settle(mlx_cache());
     }
     errno = saved;
@@ -447,8 +329,8 @@ void bh_track_mark(const char *label)
     slot.primitive = bh_names_intern(label, strlen(label));
     pthread_mutex_unlock(&bh_arena_lock);
     if (slot.primitive != 0 && enter(&visit)) {
-        follow_control(false);
-        if (recording) {
+        bh_events_follow_control(false);
+        if (bh_events_recording) {
             (void)bh_emit_slot(&slot);
         }
     }

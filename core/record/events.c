@@ -1,0 +1,124 @@
+/*
+ * Slots out of the mirror's entries: events, the baseline that begins a recording, what is counted
+ * and not recorded, and following the switch. Everything here runs under bh_life_lock.
+ */
+#include "core/record/record.h"
+
+bool bh_events_recording;
+
+static bool is_small(const struct bh_buffer *buffer)
+{
+    return buffer->size_bytes < bh_options.min_size_bytes;
+}
+
+static uint64_t write_event(enum bh_ring_kind kind, const struct bh_buffer *buffer, uint16_t flags)
+{
+    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
+                                .flags = flags,
+                                .address = buffer->address,
+                                .size_bytes = buffer->size_bytes,
+                                .requested_bytes = buffer->requested_bytes,
+                                .stack = buffer->stack,
+                                .primitive = buffer->primitive,
+                                .stream = buffer->stream,
+                                .device = buffer->device};
+
+    if (__atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) != 0) {
+        slot.flags |= BH_RING_SLOT_DOUBTFUL;
+    }
+    return bh_emit_slot(&slot);
+}
+
+uint64_t bh_events_write(enum bh_ring_kind kind, const struct bh_buffer *buffer)
+{
+    return bh_events_recording && !is_small(buffer) ? write_event(kind, buffer, 0) : BH_NO_TICKET;
+}
+
+static void write_sums(enum bh_ring_kind kind, uint64_t count)
+{
+    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
+                                .address = bh_mirror.active_bytes,
+                                .size_bytes = bh_mirror.cache_bytes,
+                                .requested_bytes = count,
+                                .stream = -1,
+                                .device = BH_RING_DEVICE_UNKNOWN};
+
+    (void)bh_emit_slot(&slot);
+}
+
+static void write_baseline(void)
+{
+    uint32_t index;
+    uint64_t count = 0;
+    struct bh_buffer *buffer;
+
+    for (index = 1; index < bh_mirror_end(); index++) {
+        buffer = bh_mirror_at(index);
+        count += buffer->state != BH_BUFFER_FREE && !is_small(buffer);
+    }
+    write_sums(BH_RING_BASELINE_BEGIN, count);
+    for (index = 1; index < bh_mirror_end(); index++) {
+        buffer = bh_mirror_at(index);
+        if (buffer->state != BH_BUFFER_FREE && !is_small(buffer)) {
+            buffer->ticket =
+                write_event(BH_RING_BASELINE, buffer,
+                            buffer->state == BH_BUFFER_CACHED ? BH_RING_SLOT_CACHED : 0);
+        }
+    }
+}
+
+/* Follows the control word, a gap that can be closed, and a forked child's need for a ring. */
+void bh_events_follow_control(bool may_open)
+{
+    bool wanted;
+
+    if (BH_UNLIKELY(bh_life_child_pending)) {
+        bh_events_recording = false;
+        if (!may_open) {
+            return;
+        }
+        bh_life_child_open();
+    }
+    if (BH_UNLIKELY(bh_emit.gap != 0) && bh_emit_close_gap(bh_mirror.buffers)) {
+        bh_events_recording = false; /* begins again, with a baseline */
+    }
+    wanted = bh_emit_wanted();
+    if (BH_LIKELY(wanted == bh_events_recording)) {
+        return;
+    }
+    bh_events_recording = wanted;
+    if (wanted) {
+        write_baseline();
+    } else if (bh_emit.header != NULL) {
+        write_sums(BH_RING_OFF, 0);
+    }
+}
+
+void bh_events_count_small(const struct bh_buffer *buffer, int sign)
+{
+    struct bh_ring_header *header = bh_emit.header;
+
+    if (BH_LIKELY(!is_small(buffer)) || header == NULL) {
+        return;
+    }
+    if (sign > 0) {
+        header->small_count++;
+        header->small_bytes += buffer->size_bytes;
+        header->small_live_bytes += buffer->size_bytes;
+    } else {
+        header->small_live_bytes -= buffer->size_bytes;
+    }
+}
+
+/* The oracle, for tests: the mirror's sums against MLX's own counters. */
+void bh_events_check(void)
+{
+    struct bh_ring_header *header = bh_emit.header;
+    uint64_t active = bh_mlx.get_active_memory() - header->attach_active_bytes;
+    uint64_t cache = bh_mlx.get_cache_memory() - header->attach_cache_bytes;
+
+    if (__atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) == 0) {
+        header->checks++;
+        header->mismatches += active != bh_mirror.active_bytes || cache != bh_mirror.cache_bytes;
+    }
+}
