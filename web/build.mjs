@@ -23,13 +23,23 @@ for (const [, file] of FILES) {
 }
 await build({
   entryPoints: { app: join(HERE, "src/main.js") },
-  bundle: true, minify: true, format: "esm", target: ["es2022"], charset: "utf8",
-  legalComments: "none", outdir: out, logLevel: "warning",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["es2022"],
+  charset: "utf8",
+  legalComments: "none",
+  outdir: out,
+  logLevel: "warning",
 });
 await build({
   entryPoints: { app: join(HERE, "src/app.css") },
-  bundle: true, minify: true, target: ["chrome111", "firefox113", "safari16.4"],
-  legalComments: "none", outdir: out, logLevel: "warning",
+  bundle: true,
+  minify: true,
+  target: ["chrome111", "firefox113", "safari16.4"],
+  legalComments: "none",
+  outdir: out,
+  logLevel: "warning",
 });
 await writeFile(join(out, "index.html"), await readFile(join(HERE, "index.html")));
 
@@ -39,7 +49,14 @@ for (const [path, file, type] of FILES) {
   const bytes = await readFile(join(out, file));
   const gzip = gzipSync(bytes, { level: 9 }).length;
   total += gzip;
-  files.push({ path, file, type, bytes: bytes.length, gzip_bytes: gzip, sha256: createHash("sha256").update(bytes).digest("hex") });
+  files.push({
+    path,
+    file,
+    type,
+    bytes: bytes.length,
+    gzip_bytes: gzip,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+  });
 }
 await writeFile(join(out, "manifest.json"), `${JSON.stringify({ files, gzip_bytes: total }, null, 2)}\n`);
 if (total > MOST_GZIP_BYTES) {

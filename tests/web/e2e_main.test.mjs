@@ -7,7 +7,16 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import test, { after, before, describe } from "node:test";
 import { fileURLToPath } from "node:url";
-import { clickText, CHROMIUM, colourOnPlot, launch, openPage, shot, textOf, troubles } from "./support/browser.mjs";
+import {
+  clickText,
+  CHROMIUM,
+  colourOnPlot,
+  launch,
+  openPage,
+  shot,
+  textOf,
+  troubles,
+} from "./support/browser.mjs";
 import { load } from "./support/paths.mjs";
 import { missing, pickleEntries, PYTHON, Server } from "./support/server.mjs";
 import { until } from "./support/until.mjs";
@@ -29,7 +38,11 @@ describe("the main job on the page", { skip: why || false }, () => {
     downloads = mkdtempSync(join(tmpdir(), "bulkhead-downloads-"));
     page = await openPage(browser, server.base);
     const cdp = await page.createCDPSession();
-    await cdp.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: downloads, browserContextId: page.browserContext().id });
+    await cdp.send("Browser.setDownloadBehavior", {
+      behavior: "allow",
+      downloadPath: downloads,
+      browserContextId: page.browserContext().id,
+    });
   });
 
   after(async () => {
@@ -52,7 +65,10 @@ describe("the main job on the page", { skip: why || false }, () => {
     await page.goto(server.link);
     await page.waitForSelector(".v-jobs");
     assert.equal(await page.evaluate(() => location.hash), "#/jobs");
-    await until(() => page.evaluate(() => document.querySelector("#conn").textContent.startsWith("Live")), "the event stream");
+    await until(
+      () => page.evaluate(() => document.querySelector("#conn").textContent.startsWith("Live")),
+      "the event stream",
+    );
     assert.match(await textOf(page, ".empty"), /No jobs yet/);
     const second = await openPage(browser, server.base);
     await second.goto(server.link);
@@ -68,11 +84,16 @@ describe("the main job on the page", { skip: why || false }, () => {
     await page.type("#f-lim", "six");
     await clickText(page, ".form .btn.primary", /Launch/);
     assert.match(await textOf(page, "#e-limit"), /“six” is not a number/);
-    await page.$eval("#f-lim", (e) => { e.value = ""; });
+    await page.$eval("#f-lim", (e) => {
+      e.value = "";
+    });
     await page.type("#f-lim", String(LIMIT_MIB));
     await page.select("select[aria-label=Unit]", "MiB");
     await clickText(page, ".form .btn.primary", /Launch/);
-    await until(async () => (await textOf(page, "#e-command")).includes("no-such-program-anywhere"), "the refusal at the command");
+    await until(
+      async () => (await textOf(page, "#e-command")).includes("no-such-program-anywhere"),
+      "the refusal at the command",
+    );
     page.trouble = page.trouble.filter((t) => !/422/.test(t)); // Chromium logs the refused request itself
     await page.click(".chip button");
   });
@@ -89,13 +110,18 @@ describe("the main job on the page", { skip: why || false }, () => {
     await shot(page, "form");
     await clickText(page, ".form .btn.primary", /Launch/);
     await page.waitForSelector(".v-timeline");
-    job = await until(async () => (await server.api("GET", "/v1/jobs?name=web-leak")).json.jobs[0], "the job");
+    job = await until(
+      async () => (await server.api("GET", "/v1/jobs?name=web-leak")).json.jobs[0],
+      "the job",
+    );
     assert.match(await page.evaluate(() => location.hash), new RegExp(`^#/jobs/${job.id}/timeline`));
   });
 
   test("active, reserved and charge are drawn and move", async () => {
     const tops = async () => {
-      const [charge, reserved, active] = await Promise.all(["charge", "reserved", "active"].map((k) => colourOnPlot(page, k)));
+      const [charge, reserved, active] = await Promise.all(
+        ["charge", "reserved", "active"].map((k) => colourOnPlot(page, k)),
+      );
       return { charge, reserved, active };
     };
     const first = await until(async () => {
@@ -107,7 +133,10 @@ describe("the main job on the page", { skip: why || false }, () => {
       const t = await tops();
       return ["charge", "reserved", "active"].every((k) => t[k].top < first[k].top - 6) && t;
     }, "the three lines to rise");
-    assert.ok(later.charge.top <= later.reserved.top && later.reserved.top <= later.active.top + 1, "charge above reserved above active");
+    assert.ok(
+      later.charge.top <= later.reserved.top && later.reserved.top <= later.active.top + 1,
+      "charge above reserved above active",
+    );
     assert.ok((await colourOnPlot(page, "limit")).count > 300, "the wall");
     await shot(page, "live-later");
   });
@@ -116,20 +145,38 @@ describe("the main job on the page", { skip: why || false }, () => {
     const second = await openPage(browser, server.base, { width: 1280 });
     await second.goto(await server.freshLink());
     await second.waitForSelector("tr.j");
-    await until(async () => /\d+ MiB of 512 MiB|\d+ of 512 MiB/.test(await textOf(second, "tr.j .lim .v")), "the charge in the row");
+    await until(
+      async () => /\d+ MiB of 512 MiB|\d+ of 512 MiB/.test(await textOf(second, "tr.j .lim .v")),
+      "the charge in the row",
+    );
     await shot(second, "jobs-live");
     assert.deepEqual(await troubles(second), []);
     await second.browserContext().close();
   });
 
   test("at the limit it is stopped, and the headline says why", async () => {
-    await until(async () => (await server.api("GET", `/v1/jobs/${job.id}`)).json.state === "finished", "the end of the job", 120000);
-    await until(async () => /limit/.test(await textOf(page, ".headline")) && !/^Running|^Stopping|^In warning/.test(await textOf(page, ".headline")), "the outcome sentence");
+    await until(
+      async () => (await server.api("GET", `/v1/jobs/${job.id}`)).json.state === "finished",
+      "the end of the job",
+      120000,
+    );
+    await until(
+      async () =>
+        /limit/.test(await textOf(page, ".headline")) &&
+        !/^Running|^Stopping|^In warning/.test(await textOf(page, ".headline")),
+      "the outcome sentence",
+    );
     job = (await server.api("GET", `/v1/jobs/${job.id}`)).json;
     assert.equal(job.outcome.cause, "limit_exceeded");
     assert.equal(await textOf(page, ".headline"), job.outcome.sentence);
-    await until(async () => /Limit/.test(await textOf(page, ".seq")) && /TERM/.test(await textOf(page, ".seq")), "what happened");
-    await until(async () => /at the limit|reached the limit/i.test(await textOf(page, ".inst h2")), "what was live at the limit");
+    await until(
+      async () => /Limit/.test(await textOf(page, ".seq")) && /TERM/.test(await textOf(page, ".seq")),
+      "what happened",
+    );
+    await until(
+      async () => /at the limit|reached the limit/i.test(await textOf(page, ".inst h2")),
+      "what was live at the limit",
+    );
     assert.match(await textOf(page, ".live tbody"), /leak\.py:17/);
     assert.match(await textOf(page, ".live tfoot"), /100 %/);
     await shot(page, "ended");
@@ -141,19 +188,37 @@ describe("the main job on the page", { skip: why || false }, () => {
     const answer = (await server.api("GET", `/v1/jobs/${job.id}/timeline?points=200`)).json;
     const m = model.fromAnswer(answer);
     const box = await page.$eval(".plot canvas", (c) => [c.clientWidth, c.clientHeight]);
-    const lay = layout.layout({ model: m, range: { from: Date.parse(job.started_at) * 1000, to: Math.max(job.outcome.at_us, m.to) }, stop: null, lensModel: null }, box[0], box[1], 14);
+    const lay = layout.layout(
+      {
+        model: m,
+        range: { from: Date.parse(job.started_at) * 1000, to: Math.max(job.outcome.at_us, m.to) },
+        stop: null,
+        lensModel: null,
+      },
+      box[0],
+      box[1],
+      14,
+    );
     const panel = lay.panels[0];
     const { columns } = await colourOnPlot(page, "charge");
     let checked = 0;
     for (let i = 5; i < m.t.length - 5; i++) {
       const x = Math.round(panel.x + ((m.t[i] - panel.from) / (panel.to - panel.from)) * panel.w);
       const around = m.chargeMax.slice(i - 2, i + 3);
-      const steady = around.every((v) => v !== null) && Math.max(...around) - Math.min(...around) < lay.yMax / 60;
-      if (!steady || !columns[x] || Math.abs(m.t[i] - (m.peak.charge?.at_us ?? 0)) * panel.w / (panel.to - panel.from) < 60) {
+      const steady =
+        around.every((v) => v !== null) && Math.max(...around) - Math.min(...around) < lay.yMax / 60;
+      if (
+        !steady ||
+        !columns[x] ||
+        (Math.abs(m.t[i] - (m.peak.charge?.at_us ?? 0)) * panel.w) / (panel.to - panel.from) < 60
+      ) {
         continue;
       }
       const y = lay.y(m.chargeMax[i]);
-      assert.ok(columns[x][0] <= y + 8 && columns[x][1] >= y - 8, `column ${x}: drawn at ${columns[x]}, the number says ${y.toFixed(1)}`);
+      assert.ok(
+        columns[x][0] <= y + 8 && columns[x][1] >= y - 8,
+        `column ${x}: drawn at ${columns[x]}, the number says ${y.toFixed(1)}`,
+      );
       checked++;
     }
     assert.ok(checked > 20, `only ${checked} columns could be checked`);
@@ -178,7 +243,10 @@ describe("the main job on the page", { skip: why || false }, () => {
   test("what the job printed stays text", async () => {
     await page.click(".tabs a[href$=logs]");
     await until(async () => (await textOf(page, ".log .lines")).includes("MiB kept"), "the log");
-    assert.match(await textOf(page, ".log .lines"), /<script>document\.title = 'owned'<\/script><img src=x onerror=alert\(1\)>/);
+    assert.match(
+      await textOf(page, ".log .lines"),
+      /<script>document\.title = 'owned'<\/script><img src=x onerror=alert\(1\)>/,
+    );
     assert.equal(await page.$$eval(".log script, .log img", (l) => l.length), 0);
     assert.equal(await page.title(), "web-leak, Bulkhead");
     await page.type(".find input", "step 3:");

@@ -23,9 +23,14 @@ describe("the page", { skip: why || false }, () => {
   let ended;
   let steady;
 
-  const launchJob = async (name, most, limit) => (await server.api("POST", "/v1/jobs", {
-    name, command: [PYTHON, LEAK, "--step", "8", "--pause", "0.02", "--most", String(most)], limit,
-  })).json;
+  const launchJob = async (name, most, limit) =>
+    (
+      await server.api("POST", "/v1/jobs", {
+        name,
+        command: [PYTHON, LEAK, "--step", "8", "--pause", "0.02", "--most", String(most)],
+        limit,
+      })
+    ).json;
   const stateOf = async (id) => (await server.api("GET", `/v1/jobs/${id}`)).json.state;
 
   before(async () => {
@@ -33,7 +38,7 @@ describe("the page", { skip: why || false }, () => {
     browser = await launch();
     ended = await launchJob("short-leak", 1 << 20, "256MiB");
     steady = await launchJob("steady", 64, "1GiB");
-    await until(async () => await stateOf(ended.id) === "finished", "the end of the first job", 120000);
+    await until(async () => (await stateOf(ended.id)) === "finished", "the end of the first job", 120000);
     page = await openPage(browser, server.base);
     await page.goto(server.link);
     await page.waitForSelector("tr.j");
@@ -45,18 +50,23 @@ describe("the page", { skip: why || false }, () => {
   });
 
   const go = async (hash, ready) => {
-    await page.evaluate((h) => { location.hash = h; }, hash);
+    await page.evaluate((h) => {
+      location.hash = h;
+    }, hash);
     await page.waitForSelector(ready);
   };
 
   test("keyboard alone opens a job, moves in the plot, and sets the instant", async () => {
     await go("#/jobs", "tr.j");
-    for (let i = 0; i < 40 && !await page.evaluate(() => document.activeElement.matches("tr.j")); i++) {
+    for (let i = 0; i < 40 && !(await page.evaluate(() => document.activeElement.matches("tr.j"))); i++) {
       await page.keyboard.press("Tab");
     }
     assert.ok(await page.evaluate(() => document.activeElement.matches("tr.j")), "a row is reached by Tab");
     await page.keyboard.press("End");
-    await until(() => page.evaluate(() => document.activeElement.textContent.includes("short-leak")), "the last row");
+    await until(
+      () => page.evaluate(() => document.activeElement.textContent.includes("short-leak")),
+      "the last row",
+    );
     await page.keyboard.press("Enter");
     await page.waitForSelector(".plot.ready");
     await page.focus(".plot");
@@ -66,7 +76,7 @@ describe("the page", { skip: why || false }, () => {
     await page.keyboard.down("Shift");
     await page.keyboard.press("ArrowLeft");
     await page.keyboard.up("Shift");
-    await until(async () => await textOf(page, ".c-at .val") !== before, "the cursor to move");
+    await until(async () => (await textOf(page, ".c-at .val")) !== before, "the cursor to move");
     await page.keyboard.press("Enter");
     await until(() => page.evaluate(() => /at=\d+/.test(location.hash)), "the instant in the address");
     await page.keyboard.press("+");
@@ -81,7 +91,12 @@ describe("the page", { skip: why || false }, () => {
     await until(async () => await page.$(".live .total"), "the table");
     const byStack = await sum();
     await clickText(page, ".inst button", /^By primitive$/);
-    await until(async () => (await textOf(page, ".live tbody")).includes("Random") || !(await textOf(page, ".live tbody")).includes("leak.py"), "groups by primitive");
+    await until(
+      async () =>
+        (await textOf(page, ".live tbody")).includes("Random") ||
+        !(await textOf(page, ".live tbody")).includes("leak.py"),
+      "groups by primitive",
+    );
     assert.equal(await sum(), byStack);
     await clickText(page, ".inst button", /^By Python stack$/);
   });
@@ -93,7 +108,9 @@ describe("the page", { skip: why || false }, () => {
         await page.setViewport({ width, height: 900 });
         for (const [name, hash, ready] of views()) {
           await go(hash, ready);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          const wide = await page.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          );
           assert.ok(wide <= 0, `${name} at ${width}: ${wide} px too wide`);
           await shot(page, `${name}-${width}-${scheme}`);
         }
@@ -106,9 +123,17 @@ describe("the page", { skip: why || false }, () => {
       for (const [name, hash, ready] of views()) {
         await go(hash, ready);
         await page.evaluate(AXE);
-        const found = await page.evaluate(async () => (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations
-          .filter((v) => ["serious", "critical"].includes(v.impact))
-          .map((v) => `${v.id}: ${v.nodes.map((n) => n.html).slice(0, 3).join(" ")}`));
+        const found = await page.evaluate(async () =>
+          (await globalThis.axe.run(document, { resultTypes: ["violations"] })).violations
+            .filter((v) => ["serious", "critical"].includes(v.impact))
+            .map(
+              (v) =>
+                `${v.id}: ${v.nodes
+                  .map((n) => n.html)
+                  .slice(0, 3)
+                  .join(" ")}`,
+            ),
+        );
         assert.deepEqual(found, [], name);
       }
     });
@@ -116,25 +141,39 @@ describe("the page", { skip: why || false }, () => {
 
   function views() {
     return [
-      ["jobs", "#/jobs", "tr.j"], ["launch", "#/launch", ".launch[open]"],
-      ["timeline", `#/jobs/${ended.id}/timeline`, ".plot.ready"], ["live", `#/jobs/${steady.id}/timeline`, ".plot.ready"],
-      ["report", `#/jobs/${ended.id}/report`, ".rep .sec"], ["logs", `#/jobs/${ended.id}/logs`, ".log .lines div"],
+      ["jobs", "#/jobs", "tr.j"],
+      ["launch", "#/launch", ".launch[open]"],
+      ["timeline", `#/jobs/${ended.id}/timeline`, ".plot.ready"],
+      ["live", `#/jobs/${steady.id}/timeline`, ".plot.ready"],
+      ["report", `#/jobs/${ended.id}/report`, ".rep .sec"],
+      ["logs", `#/jobs/${ended.id}/logs`, ".log .lines div"],
     ];
   }
 
   test("a server that is killed and comes back: said, and nothing is missing", async () => {
     await go("#/jobs", "tr.j");
     await server.kill9();
-    await until(async () => (await textOf(page, "#notices")).includes("No answer from the server"), "the notice");
+    await until(
+      async () => (await textOf(page, "#notices")).includes("No answer from the server"),
+      "the notice",
+    );
     assert.match(await textOf(page, "#notices"), /Jobs|jobs and their limits go on without it/);
     await shot(page, "lost");
     await server.start();
-    await until(async () => (await textOf(page, "#notices")).includes("The server restarted"), "the notice of the restart");
+    await until(
+      async () => (await textOf(page, "#notices")).includes("The server restarted"),
+      "the notice of the restart",
+    );
     assert.equal(await stateOf(steady.id), "running");
     const later = await launchJob("after-restart", 32, "1GiB");
-    await until(async () => (await textOf(page, ".jobs tbody")).includes("after-restart"), "the new job in the table");
+    await until(
+      async () => (await textOf(page, ".jobs tbody")).includes("after-restart"),
+      "the new job in the table",
+    );
     await server.api("POST", `/v1/jobs/${later.id}/kill`, {});
-    page.trouble = page.trouble.filter((t) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/.test(t));
+    page.trouble = page.trouble.filter(
+      (t) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE/.test(t),
+    );
   });
 
   test("stop asks, names the job, and stops it", async () => {
@@ -149,7 +188,10 @@ describe("the page", { skip: why || false }, () => {
     await clickText(page, ".acts button", /Stop/);
     await page.waitForSelector("dialog[open]");
     await clickText(page, "dialog button", /^Stop steady$/);
-    await until(async () => (await textOf(page, ".headline")).startsWith("You stopped it"), "the outcome sentence");
+    await until(
+      async () => (await textOf(page, ".headline")).startsWith("You stopped it"),
+      "the outcome sentence",
+    );
     assert.equal((await server.api("GET", `/v1/jobs/${steady.id}`)).json.outcome.cause, "user_stop");
   });
 
@@ -160,8 +202,11 @@ describe("the page", { skip: why || false }, () => {
     await page.waitForSelector("dialog[open]");
     assert.match(await textOf(page, "dialog"), /Kill victim now\?.*No checkpoint is taken/s);
     await clickText(page, "dialog button", /^Kill victim$/);
-    await until(async () => await stateOf(victim.id) === "finished", "the end of the victim");
-    await until(() => page.$$eval(".acts button", (l) => l.some((b) => /Remove/.test(b.textContent))), "the button to remove it");
+    await until(async () => (await stateOf(victim.id)) === "finished", "the end of the victim");
+    await until(
+      () => page.$$eval(".acts button", (l) => l.some((b) => /Remove/.test(b.textContent))),
+      "the button to remove it",
+    );
     await clickText(page, ".acts button", /Remove/);
     await page.waitForSelector("dialog[open]");
     await clickText(page, "dialog button", /^Remove victim$/);

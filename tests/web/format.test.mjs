@@ -9,9 +9,20 @@ const GiB = 2 ** 30;
 
 test("bytes in binary units, never 1024 of one", () => {
   const cases = [
-    [0, "0 B"], [999, "999 B"], [1000, "1 KiB"], [1024, "1 KiB"], [1023 * 1024, "1023 KiB"], [MiB - 1, "1.0 MiB"],
-    [4.3 * MiB, "4.3 MiB"], [9.95 * MiB, "10 MiB"], [41 * MiB, "41 MiB"], [1023.4 * MiB, "1023 MiB"], [1023.6 * MiB, "1.00 GiB"],
-    [6485442560, "6.04 GiB"], [1023.999 * GiB, "1.00 TiB"], [-41 * MiB, "−41 MiB"],
+    [0, "0 B"],
+    [999, "999 B"],
+    [1000, "1 KiB"],
+    [1024, "1 KiB"],
+    [1023 * 1024, "1023 KiB"],
+    [MiB - 1, "1.0 MiB"],
+    [4.3 * MiB, "4.3 MiB"],
+    [9.95 * MiB, "10 MiB"],
+    [41 * MiB, "41 MiB"],
+    [1023.4 * MiB, "1023 MiB"],
+    [1023.6 * MiB, "1.00 GiB"],
+    [6485442560, "6.04 GiB"],
+    [1023.999 * GiB, "1.00 TiB"],
+    [-41 * MiB, "−41 MiB"],
   ];
   for (const [n, want] of cases) {
     assert.equal(f.bytes(n), want, String(n));
@@ -42,8 +53,18 @@ test("a percentage is never rounded onto the limit or across it", () => {
 });
 
 test("durations", () => {
-  const cases = [[0.06, "60 µs"], [3.2, "3.2 ms"], [64, "64 ms"], [640, "0.64 s"], [3800, "3.8 s"], [51000, "51 s"], [59999, "1 min 00 s"],
-    [2519000, "41 min 59 s"], [11520000, "3 h 12 min"], [183600000, "2 d 3 h"]];
+  const cases = [
+    [0.06, "60 µs"],
+    [3.2, "3.2 ms"],
+    [64, "64 ms"],
+    [640, "0.64 s"],
+    [3800, "3.8 s"],
+    [51000, "51 s"],
+    [59999, "1 min 00 s"],
+    [2519000, "41 min 59 s"],
+    [11520000, "3 h 12 min"],
+    [183600000, "2 d 3 h"],
+  ];
   for (const [ms, want] of cases) {
     assert.equal(f.duration(ms), want, String(ms));
   }
@@ -79,13 +100,26 @@ test("sizes are read as the server reads them", () => {
 test("bands are a tenth of the limit apart, as the policy has them", () => {
   assert.deepEqual(i.bandsFor(209715200), { recovery: 167772160, warning: 188743680, emergency: 230686720 });
   assert.deepEqual(i.bandsFor(29), { recovery: 25, warning: 27, emergency: 31 });
-  assert.deepEqual(i.bandsFor(27917287424), { recovery: 22333829940, warning: 25125558682, emergency: 30709016166 });
+  assert.deepEqual(i.bandsFor(27917287424), {
+    recovery: 22333829940,
+    warning: 25125558682,
+    emergency: 30709016166,
+  });
 });
 
 test("a pasted line splits into words, quotes group, nothing expands", () => {
-  assert.deepEqual(i.splitLine(`python3  train.py --note "two words" 'a b' c\\ d $HOME *`), ["python3", "train.py", "--note", "two words", "a b", "c d", "$HOME", "*"]);
+  assert.deepEqual(i.splitLine(`python3  train.py --note "two words" 'a b' c\\ d $HOME *`), [
+    "python3",
+    "train.py",
+    "--note",
+    "two words",
+    "a b",
+    "c d",
+    "$HOME",
+    "*",
+  ]);
   assert.deepEqual(i.splitLine(`x "" y`), ["x", "", "y"]);
-  const odd = ["a b", "it's", "", "$(x)", "plain", "say \"hi\""];
+  const odd = ["a b", "it's", "", "$(x)", "plain", 'say "hi"'];
   assert.deepEqual(i.splitLine(i.joinLine(odd)), odd);
 });
 

@@ -63,7 +63,14 @@ test("every operation has an id, a summary, and an answer for a refusal", () => 
 
 test("the timeline example: arrays of one length, and the peak is the largest charge", () => {
   const t = JSON.parse(readFileSync(join(OPENAPI, "examples/timeline.json"), "utf8"));
-  for (const key of ["active_min", "active_max", "reserved_min", "reserved_max", "charge_min", "charge_max"]) {
+  for (const key of [
+    "active_min",
+    "active_max",
+    "reserved_min",
+    "reserved_max",
+    "charge_min",
+    "charge_max",
+  ]) {
     assert.equal(t[key].length, t.t_us.length, key);
   }
   assert.equal(Math.max(...t.charge_max), t.peak.charge.charge_bytes);
@@ -72,6 +79,10 @@ test("the timeline example: arrays of one length, and the peak is the largest ch
 test("the live examples add up to the byte", () => {
   for (const file of ["live_stack.json", "live_primitive.json"]) {
     const live = JSON.parse(readFileSync(join(OPENAPI, "examples", file), "utf8"));
-    assert.equal(live.groups.reduce((n, g) => n + g.bytes, live.other.bytes), live.total_bytes, file);
+    assert.equal(
+      live.groups.reduce((n, g) => n + g.bytes, live.other.bytes),
+      live.total_bytes,
+      file,
+    );
   }
 });

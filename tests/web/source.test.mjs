@@ -7,7 +7,9 @@ import test from "node:test";
 import { WEB } from "./support/paths.mjs";
 
 function files(dir, end) {
-  return readdirSync(dir, { withFileTypes: true }).flatMap((e) => (e.isDirectory() ? files(join(dir, e.name), end) : e.name.endsWith(end) ? [join(dir, e.name)] : []));
+  return readdirSync(dir, { withFileTypes: true }).flatMap((e) =>
+    e.isDirectory() ? files(join(dir, e.name), end) : e.name.endsWith(end) ? [join(dir, e.name)] : [],
+  );
 }
 
 const scripts = files(join(WEB, "src"), ".js").map((f) => [f, readFileSync(f, "utf8")]);
@@ -15,7 +17,11 @@ const html = readFileSync(join(WEB, "index.html"), "utf8");
 
 test("no HTML is made from strings, nothing is evaluated", () => {
   for (const [file, text] of scripts) {
-    assert.doesNotMatch(text, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function/, file);
+    assert.doesNotMatch(
+      text,
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function/,
+      file,
+    );
   }
 });
 
@@ -30,7 +36,9 @@ test("no inline script, style attribute or event attribute", () => {
 test("nothing is fetched from elsewhere", () => {
   assert.doesNotMatch(html.replace(/http:\/\/www\.w3\.org\/2000\/svg/g, ""), /(src|href)="https?:/);
   for (const [file, text] of scripts) {
-    const rest = text.replace("http://www.w3.org/2000/svg", "").replace("https://docs.pytorch.org/memory_viz", "");
+    const rest = text
+      .replace("http://www.w3.org/2000/svg", "")
+      .replace("https://docs.pytorch.org/memory_viz", "");
     assert.doesNotMatch(rest, /https?:\/\/(?!")/, file);
   }
 });
@@ -54,7 +62,10 @@ test("every token that is used is defined, light and dark alike", () => {
   for (const [, text] of scripts) {
     [...text.matchAll(/token\("([a-z0-9-]+)"\)/g)].forEach((x) => used.add(x[1]));
   }
-  assert.deepEqual([...used].filter((n) => !defined.has(n)), []);
+  assert.deepEqual(
+    [...used].filter((n) => !defined.has(n)),
+    [],
+  );
 });
 
 test("every glyph that is used exists", () => {

@@ -13,8 +13,12 @@ const example = (name) => JSON.parse(readFileSync(join(OPENAPI, "examples", name
 
 test("every state has a glyph and a word", () => {
   const seen = {
-    "job_starting.json": "Starting", "job_running.json": "Running", "job_observe.json": "Observing",
-    "job_stopping.json": "Stopping", "job_finished.json": "At limit", "job_failed_to_start.json": "Not started",
+    "job_starting.json": "Starting",
+    "job_running.json": "Running",
+    "job_observe.json": "Observing",
+    "job_stopping.json": "Stopping",
+    "job_finished.json": "At limit",
+    "job_failed_to_start.json": "Not started",
   };
   for (const [file, word] of Object.entries(seen)) {
     const view = w.stateView(example(file));
@@ -38,10 +42,19 @@ test("every cause and policy state of the API text is known", () => {
 
 test("a live job says what it is doing", () => {
   assert.match(w.liveSentence(example("job_running.json"), null), /^Running at \d+ MiB of 1 GiB\.$/);
-  assert.match(w.liveSentence(example("job_observe.json"), null), /^Observed only, no limit\. Highest so far 3\.42 GiB\.$/);
-  assert.match(w.liveSentence(example("job_stopping.json"), null), /Waiting for python3 \(4121\), tokenizer \(4140\)\./);
+  assert.match(
+    w.liveSentence(example("job_observe.json"), null),
+    /^Observed only, no limit\. Highest so far 3\.42 GiB\.$/,
+  );
+  assert.match(
+    w.liveSentence(example("job_stopping.json"), null),
+    /Waiting for python3 \(4121\), tokenizer \(4140\)\./,
+  );
   const trend = { bytesPerMinute: 38 * 2 ** 20, msToLimit: 21 * 60000 };
-  assert.match(w.liveSentence(example("job_running.json"), trend), /Growing 38 MiB a minute; at this rate it reaches the limit in 21 min\.$/);
+  assert.match(
+    w.liveSentence(example("job_running.json"), trend),
+    /Growing 38 MiB a minute; at this rate it reaches the limit in 21 min\.$/,
+  );
 });
 
 test("unknown is a word, never 0", () => {
@@ -52,10 +65,14 @@ test("unknown is a word, never 0", () => {
 });
 
 test("strong pieces of a sentence put together are the sentence", () => {
-  const s = "It reached its 6 GiB limit at 14:23:07, saved a checkpoint that is verified on disk, and exited 3.8 s later.";
+  const s =
+    "It reached its 6 GiB limit at 14:23:07, saved a checkpoint that is verified on disk, and exited 3.8 s later.";
   const got = w.emphasize(s);
   assert.equal(got.map(([t]) => t).join(""), s);
-  assert.deepEqual(got.filter(([, b]) => b).map(([t]) => t), ["6 GiB limit", "verified on disk", "3.8 s"]);
+  assert.deepEqual(
+    got.filter(([, b]) => b).map(([t]) => t),
+    ["6 GiB limit", "verified on disk", "3.8 s"],
+  );
 });
 
 test("filter segments", () => {
@@ -67,9 +84,22 @@ test("filter segments", () => {
 test("what happened is in order, with delays, and says each thing once", () => {
   const t = example("timeline.json");
   const job = example("job_finished.json");
-  const items = happened({ startUs: t.from_us, endUs: job.outcome.at_us, command: "python3 leaky.py", markers: t.markers, losses: t.losses, outcome: job.outcome });
-  assert.deepEqual(items.map((x) => x.title), ["Started", "epoch 2", "12,288 events lost", "Warning", "Limit", "TERM", "Exited"]);
-  assert.deepEqual(items.map((x) => x.at_us), [...items.map((x) => x.at_us)].sort((a, b) => a - b));
+  const items = happened({
+    startUs: t.from_us,
+    endUs: job.outcome.at_us,
+    command: "python3 leaky.py",
+    markers: t.markers,
+    losses: t.losses,
+    outcome: job.outcome,
+  });
+  assert.deepEqual(
+    items.map((x) => x.title),
+    ["Started", "epoch 2", "12,288 events lost", "Warning", "Limit", "TERM", "Exited"],
+  );
+  assert.deepEqual(
+    items.map((x) => x.at_us),
+    [...items.map((x) => x.at_us)].sort((a, b) => a - b),
+  );
   assert.equal(items.at(-1).delay, "after 0.64 s");
 });
 
@@ -85,16 +115,23 @@ test("the report in words", () => {
 });
 
 test("a report that says little is not made to say more", () => {
-  const sections = reportSections({ outcome: { sentence: "The cause is unknown." } }, { limit_bytes: null, peak_charge: { status: "unknown" } });
-  assert.deepEqual(sections.map((s) => s.head), ["How it ended", "Memory", "Boundary"].filter((h) => sections.some((s) => s.head === h)));
+  const sections = reportSections(
+    { outcome: { sentence: "The cause is unknown." } },
+    { limit_bytes: null, peak_charge: { status: "unknown" } },
+  );
+  assert.deepEqual(
+    sections.map((s) => s.head),
+    ["How it ended", "Memory", "Boundary"].filter((h) => sections.some((s) => s.head === h)),
+  );
   assert.match(sections.find((s) => s.head === "Memory").paras[0], /unknown/);
 });
 
 test("the trend is told only above the noise and within two hours", () => {
-  const line = (slope, noise) => Array.from({ length: 120 }, (_, k) => [k * 1e6, 100e6 + slope * k + noise * (k % 2 ? 1 : -1)]);
+  const line = (slope, noise) =>
+    Array.from({ length: 120 }, (_, k) => [k * 1e6, 100e6 + slope * k + noise * (k % 2 ? 1 : -1)]);
   const up = trendToLimit(line(1e6, 0), 1000e6);
   assert.ok(Math.abs(up.bytesPerMinute - 60e6) < 1e3);
-  assert.ok(Math.abs(up.msToLimit - (900e6 - 119e6) / 1e6 * 1000) < 50);
+  assert.ok(Math.abs(up.msToLimit - ((900e6 - 119e6) / 1e6) * 1000) < 50);
   assert.equal(trendToLimit(line(1e4, 50e6), 1000e6), null, "noise");
   assert.equal(trendToLimit(line(-1e6, 0), 1000e6), null, "falling");
   assert.equal(trendToLimit(line(2e4, 0), 1000e9), null, "too far away");
@@ -102,10 +139,18 @@ test("the trend is told only above the noise and within two hours", () => {
 });
 
 test("the frame a person should see is their own innermost one", () => {
-  const tb = [["/home/a/train.py", "<module>", 9], ["/home/a/train.py", "step", 4], ["/v/lib/python3.11/site-packages/mlx_lm/x.py", "f", 7], ["/v/lib/python3.11/site-packages/mlx/nn/l.py", "g", 8]];
+  const tb = [
+    ["/home/a/train.py", "<module>", 9],
+    ["/home/a/train.py", "step", 4],
+    ["/v/lib/python3.11/site-packages/mlx_lm/x.py", "f", 7],
+    ["/v/lib/python3.11/site-packages/mlx/nn/l.py", "g", 8],
+  ];
   assert.deepEqual(keyFrame(tb), tb[1]);
   assert.deepEqual(viaFrame(tb), tb[3]);
-  assert.deepEqual(tb.map(([file]) => frameKind(file)), ["own", "own", "lib", "mlx"]);
+  assert.deepEqual(
+    tb.map(([file]) => frameKind(file)),
+    ["own", "own", "lib", "mlx"],
+  );
   assert.equal(keyFrame(null), null);
 });
 
@@ -115,7 +160,11 @@ test("the flame tree keeps every byte", () => {
   assert.equal(root.bytes, live.total_bytes);
   const check = (n) => {
     if (n.kids.length) {
-      assert.equal(n.kids.reduce((s, k) => s + k.bytes, 0), n.bytes, n.name);
+      assert.equal(
+        n.kids.reduce((s, k) => s + k.bytes, 0),
+        n.bytes,
+        n.name,
+      );
       n.kids.forEach(check);
     }
   };

@@ -48,7 +48,7 @@ function route() {
     start();
     return;
   }
-  if (!store.loaded || location.hash === key && view) {
+  if (!store.loaded || (location.hash === key && view)) {
     return;
   }
   key = location.hash;

@@ -34,13 +34,23 @@ export class Server {
   async start() {
     const listen = `127.0.0.1:${this.port ?? 0}`;
     this.out = "";
-    this.process = spawn(join(BIN, "bulkheadd"), ["--state", this.state, "--listen", listen, "--web", WEB_DIR], {
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? "" },
+    this.process = spawn(
+      join(BIN, "bulkheadd"),
+      ["--state", this.state, "--listen", listen, "--web", WEB_DIR],
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { ...process.env, XDG_RUNTIME_DIR: process.env.XDG_RUNTIME_DIR ?? "" },
+      },
+    );
+    this.process.stdout.on("data", (d) => {
+      this.out += d;
     });
-    this.process.stdout.on("data", (d) => { this.out += d; });
-    this.process.stderr.on("data", (d) => { this.log += d; });
-    const ended = new Promise((r) => { this.process.on("exit", r); });
+    this.process.stderr.on("data", (d) => {
+      this.log += d;
+    });
+    const ended = new Promise((r) => {
+      this.process.on("exit", r);
+    });
     this.ended = ended;
     const match = await until(() => {
       if (this.process.exitCode !== null) {
@@ -58,11 +68,18 @@ export class Server {
   async api(method, path, body) {
     const response = await fetch(this.base + path, {
       method,
-      headers: { Authorization: `Bearer ${this.token}`, ...(body ? { "Content-Type": "application/json" } : {}) },
+      headers: {
+        Authorization: `Bearer ${this.token}`,
+        ...(body ? { "Content-Type": "application/json" } : {}),
+      },
       body: body ? JSON.stringify(body) : undefined,
     });
     const text = await response.text();
-    return { status: response.status, json: text && /json/.test(response.headers.get("content-type")) ? JSON.parse(text) : null, text };
+    return {
+      status: response.status,
+      json: text && /json/.test(response.headers.get("content-type")) ? JSON.parse(text) : null,
+      text,
+    };
   }
 
   async freshLink() {
@@ -80,12 +97,21 @@ export class Server {
       const { json } = await this.api("GET", "/v1/jobs?limit=1000");
       for (const job of json.jobs.filter((j) => !["finished", "failed_to_start"].includes(j.state))) {
         await this.api("POST", `/v1/jobs/${job.id}/kill`, {});
-        await until(async () => (await this.api("GET", `/v1/jobs/${job.id}`)).json.state === "finished", `the end of ${job.id}`, 20000);
+        await until(
+          async () => (await this.api("GET", `/v1/jobs/${job.id}`)).json.state === "finished",
+          `the end of ${job.id}`,
+          20000,
+        );
       }
     } finally {
       if (this.process.exitCode === null && this.process.signalCode === null) {
         this.process.kill("SIGTERM");
-        await Promise.race([this.ended, new Promise((r) => { setTimeout(r, 10000).unref(); })]);
+        await Promise.race([
+          this.ended,
+          new Promise((r) => {
+            setTimeout(r, 10000).unref();
+          }),
+        ]);
         this.process.kill("SIGKILL");
       }
       rmSync(this.dir, { recursive: true, force: true });
@@ -95,7 +121,8 @@ export class Server {
 
 /** Loads a pickle in a fresh Python and says how many trace entries it holds. */
 export function pickleEntries(file) {
-  const code = "import pickle,sys; d=pickle.load(open(sys.argv[1],'rb')); print(sum(len(t) for t in d['device_traces']))";
+  const code =
+    "import pickle,sys; d=pickle.load(open(sys.argv[1],'rb')); print(sum(len(t) for t in d['device_traces']))";
   const got = spawnSync(PYTHON, ["-c", code, file], { encoding: "utf8" });
   if (got.status !== 0) {
     throw new Error(got.stderr);

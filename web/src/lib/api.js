@@ -32,7 +32,11 @@ async function send(method, path, body, options = {}) {
   let response;
   try {
     response = await fetch(path, {
-      method, headers, signal: options.signal, credentials: "same-origin", cache: "no-store",
+      method,
+      headers,
+      signal: options.signal,
+      credentials: "same-origin",
+      cache: "no-store",
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (e) {
@@ -58,7 +62,9 @@ async function problemOf(response) {
 }
 
 const query = (params) => {
-  const q = new URLSearchParams(Object.entries(params ?? {}).filter(([, v]) => v !== null && v !== undefined));
+  const q = new URLSearchParams(
+    Object.entries(params ?? {}).filter(([, v]) => v !== null && v !== undefined),
+  );
   const text = q.toString();
   return text ? `?${text}` : "";
 };
@@ -97,7 +103,9 @@ export const api = {
   report: (id) => getJson(`${jobPath(id)}/report?merged=1`),
   /** The bytes of a stream from an offset on. */
   async log(id, stream, from, signal) {
-    const response = await send("GET", `${jobPath(id)}/logs${query({ stream, from })}`, undefined, { signal });
+    const response = await send("GET", `${jobPath(id)}/logs${query({ stream, from })}`, undefined, {
+      signal,
+    });
     return new Uint8Array(await response.arrayBuffer());
   },
   links: (id) => ({

@@ -1,7 +1,18 @@
 // The one event stream of the page, with its own reconnecting: the countdown is shown, the last id
 // is sent along, and after a gap or a pause everything is fetched again, so that nothing is missing.
 
-const TYPES = ["job", "sample", "transition", "signal", "checkpoint", "recorder", "log", "host", "gap", "bye"];
+const TYPES = [
+  "job",
+  "sample",
+  "transition",
+  "signal",
+  "checkpoint",
+  "recorder",
+  "log",
+  "host",
+  "gap",
+  "bye",
+];
 const FIRST_RETRY_MS = 1000;
 const LONGEST_RETRY_MS = 15000;
 const SILENCE_MS = 40000;
@@ -68,7 +79,12 @@ export class Events {
   checkSilence() {
     if (this.source?.readyState === EventSource.OPEN && Date.now() - this.lastAt > SILENCE_MS) {
       // the server comments every 15 s, which EventSource does not show: ask it directly
-      this.probe().then(() => { this.lastAt = Date.now(); }, () => this.lose());
+      this.probe().then(
+        () => {
+          this.lastAt = Date.now();
+        },
+        () => this.lose(),
+      );
     }
   }
 

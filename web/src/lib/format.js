@@ -31,7 +31,9 @@ export function bytes(n) {
 
 /** For tight places: "36 GiB", "17.5 GiB"; trailing zeros left out. */
 export function bytesShort(n) {
-  return bytes(n).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " ");
+  return bytes(n)
+    .replace(/(\.\d*?)0+ /, "$1 ")
+    .replace(". ", " ");
 }
 
 /** Splits "6.04 GiB" into ["6.04", "GiB"]. */

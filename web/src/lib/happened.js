@@ -24,7 +24,14 @@ export function happened({ startUs, endUs, command, markers, losses, outcome }) 
     items.push({ at_us: l.from_us, ...lossView(l) });
   }
   if (endUs !== null && !markers.some((m) => m.kind === "exit")) {
-    items.push({ at_us: endUs, kind: "exit", glyph: "end", tone: "", title: "Ended", text: outcome?.signal ? `by ${outcome.signal}` : "" });
+    items.push({
+      at_us: endUs,
+      kind: "exit",
+      glyph: "end",
+      tone: "",
+      title: "Ended",
+      text: outcome?.signal ? `by ${outcome.signal}` : "",
+    });
   }
   items.sort((a, b) => a.at_us - b.at_us);
   return addDelays(items);
@@ -33,7 +40,8 @@ export function happened({ startUs, endUs, command, markers, losses, outcome }) 
 function addDelays(items) {
   let last = null;
   for (const item of items) {
-    const answers = (item.kind === "exit" || item.kind === "signal" || item.title === "Checkpoint saved") && last;
+    const answers =
+      (item.kind === "exit" || item.kind === "signal" || item.title === "Checkpoint saved") && last;
     item.delay = answers ? `after ${duration((item.at_us - last) / US_PER_MS)}` : "";
     if (item.kind === "signal" || item.kind === "limit_crossed" || item.kind === "checkpoint") {
       last = item.at_us;

@@ -78,7 +78,9 @@ export function splitLine(line) {
 
 /** An argv as one line that splitLine reads back. */
 export function joinLine(argv) {
-  return argv.map((a) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`)).join(" ");
+  return argv
+    .map((a) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`))
+    .join(" ");
 }
 
 /** The policy's bands for a limit: a tenth below and above, recovery two tenths below. */

@@ -42,9 +42,10 @@ export function flameTree(groups) {
     root.bytes += group.bytes;
     let at = root;
     const frames = group.traceback ?? null;
-    const path = frames && frames.length
-      ? frames.map((f) => [`${place(f)} ${f[1]}`, frameKind(f[0])])
-      : [["no Python stack", "lib"]];
+    const path =
+      frames && frames.length
+        ? frames.map((f) => [`${place(f)} ${f[1]}`, frameKind(f[0])])
+        : [["no Python stack", "lib"]];
     for (const [name, kind] of path) {
       at = child(at, name, kind, group.bytes);
     }

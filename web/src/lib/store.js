@@ -129,19 +129,23 @@ export async function connect(onDenied) {
   await refetch();
   events?.stop();
   let first = true;
-  events = new Events("/v1/events", {
-    event: takeEvent,
-    open: () => {
-      setConnection("live");
-      touch();
-      if (!first) {
-        refetch().catch(() => {});
-      }
-      first = false;
+  events = new Events(
+    "/v1/events",
+    {
+      event: takeEvent,
+      open: () => {
+        setConnection("live");
+        touch();
+        if (!first) {
+          refetch().catch(() => {});
+        }
+        first = false;
+      },
+      lost: (retryAt) => setConnection("lost", retryAt),
+      denied: onDenied,
     },
-    lost: (retryAt) => setConnection("lost", retryAt),
-    denied: onDenied,
-  }, () => api.info());
+    () => api.info(),
+  );
   events.start();
 }
 
@@ -151,11 +155,14 @@ export const retryNow = () => events?.again();
 export function keepHost() {
   setInterval(() => {
     if (store.connection.state === "live" && document.visibilityState === "visible") {
-      api.host().then((h) => {
-        store.host = h;
-        touch();
-        emit("host");
-      }, () => {});
+      api.host().then(
+        (h) => {
+          store.host = h;
+          touch();
+          emit("host");
+        },
+        () => {},
+      );
     }
   }, 5000);
 }

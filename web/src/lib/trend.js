@@ -29,7 +29,11 @@ export function fitLine(points) {
   for (const [t, v] of points) {
     rest += (v - mv - slope * (t - t0 - mt)) ** 2;
   }
-  return { slope, noise: Math.sqrt(rest / Math.max(1, n - 2)), at: mv + slope * (points[n - 1][0] - t0 - mt) };
+  return {
+    slope,
+    noise: Math.sqrt(rest / Math.max(1, n - 2)),
+    at: mv + slope * (points[n - 1][0] - t0 - mt),
+  };
 }
 
 /**

@@ -204,11 +204,23 @@ export function markerView(marker) {
     case "signal":
       return signalView(marker);
     case "limit_crossed":
-      return { glyph: "limit", tone: "bad", word: "limit", title: "Limit", text: reached(marker.charge_bytes) };
+      return {
+        glyph: "limit",
+        tone: "bad",
+        word: "limit",
+        title: "Limit",
+        text: reached(marker.charge_bytes),
+      };
     case "checkpoint":
       return checkpointView(marker);
     case "mark":
-      return { glyph: "flag", tone: "", word: marker.label ?? marker.text, title: marker.label ?? marker.text, text: "set by the job" };
+      return {
+        glyph: "flag",
+        tone: "",
+        word: marker.label ?? marker.text,
+        title: marker.label ?? marker.text,
+        text: "set by the job",
+      };
     case "exit":
       return { glyph: "end", tone: "", word: "exit", title: "Exited", text: exitText(marker) };
     default:
@@ -216,7 +228,8 @@ export function markerView(marker) {
   }
 }
 
-const reached = (n) => (n === null || n === undefined ? "the charge reached the limit" : `charge ${bytes(n)}`);
+const reached = (n) =>
+  n === null || n === undefined ? "the charge reached the limit" : `charge ${bytes(n)}`;
 
 function exitText(marker) {
   if (marker.signal) {
@@ -247,8 +260,15 @@ function signalView(marker) {
   const kill = marker.signal === "SIGKILL";
   const short = (marker.signal ?? "signal").replace(/^SIG/, "");
   const why = TERM_REASONS[marker.reason] ?? (marker.reason ? reasonText(marker.reason) : "");
-  const failed = marker.result && marker.result !== "delivered" ? `not delivered: ${reasonText(marker.result)}` : "";
-  return { glyph: kill ? "kill" : "term", tone: kill ? "bad" : "", word: short, title: short, text: failed || why };
+  const failed =
+    marker.result && marker.result !== "delivered" ? `not delivered: ${reasonText(marker.result)}` : "";
+  return {
+    glyph: kill ? "kill" : "term",
+    tone: kill ? "bad" : "",
+    word: short,
+    title: short,
+    text: failed || why,
+  };
 }
 
 function checkpointView(marker) {
@@ -256,7 +276,9 @@ function checkpointView(marker) {
   const asked = !marker.status || marker.status === "requested_unverified";
   const size = marker.size_bytes ? `${bytes(marker.size_bytes)}, ` : "";
   const title = saved ? "Checkpoint saved" : asked ? "Checkpoint asked" : "No checkpoint";
-  const text = asked ? "" : size + (CHECKPOINT_WORDS[marker.status] ?? "").replace(/\.$/, "").replace(/^./, (c) => c.toLowerCase());
+  const text = asked
+    ? ""
+    : size + (CHECKPOINT_WORDS[marker.status] ?? "").replace(/\.$/, "").replace(/^./, (c) => c.toLowerCase());
   return { glyph: "ckpt", tone: "", word: "checkpoint", title, text };
 }
 
@@ -268,13 +290,33 @@ function transitionView(marker) {
     case "normal":
       return { glyph: "run", tone: "", word: "calm", title: "Back to normal", text: at };
     case "checkpoint_requested":
-      return { glyph: "ckpt", tone: "", word: "checkpoint", title: "Checkpoint asked", text: at, minor: true };
+      return {
+        glyph: "ckpt",
+        tone: "",
+        word: "checkpoint",
+        title: "Checkpoint asked",
+        text: at,
+        minor: true,
+      };
     case "emergency":
       return { glyph: "limit", tone: "bad", word: "emergency", title: "Emergency", text: at };
     case "supervisor_error":
-      return { glyph: "kill", tone: "bad", word: "unreadable", title: "Not readable", text: "three readings in a row failed" };
+      return {
+        glyph: "kill",
+        tone: "bad",
+        word: "unreadable",
+        title: "Not readable",
+        text: "three readings in a row failed",
+      };
     default:
-      return { glyph: "term", tone: "", word: marker.to ?? "", title: marker.to ?? marker.text, text: at, minor: true };
+      return {
+        glyph: "term",
+        tone: "",
+        word: marker.to ?? "",
+        title: marker.to ?? marker.text,
+        text: at,
+        minor: true,
+      };
   }
 }
 
@@ -283,9 +325,21 @@ export function lossView(loss) {
   const span = duration((loss.to_us - loss.from_us) / 1000);
   switch (loss.reason) {
     case "clock_gap":
-      return { glyph: "gap", tone: "", word: `slept ${span}`, title: "Machine slept", text: `for ${span}; no samples, nothing judged` };
+      return {
+        glyph: "gap",
+        tone: "",
+        word: `slept ${span}`,
+        title: "Machine slept",
+        text: `for ${span}; no samples, nothing judged`,
+      };
     case "samples_unusable":
-      return { glyph: "gap", tone: "", word: "not read", title: "Charge not read", text: `unknown for ${span}` };
+      return {
+        glyph: "gap",
+        tone: "",
+        word: "not read",
+        title: "Charge not read",
+        text: `unknown for ${span}`,
+      };
     default:
       return {
         glyph: "gap",

@@ -12,15 +12,32 @@ export class Flame {
   /** onPick(groupIndexes | null): frames chosen here. */
   constructor(onPick) {
     this.onPick = onPick;
-    this.canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Flame graph; the table beside it holds the same numbers",
-      onpointermove: (e) => this.point(this.at(e)), onpointerleave: () => this.point(null), onclick: (e) => this.pick(this.at(e)), onkeydown: (e) => this.key(e) });
+    this.canvas = h("canvas", {
+      tabindex: "0",
+      role: "img",
+      "aria-label": "Flame graph; the table beside it holds the same numbers",
+      onpointermove: (e) => this.point(this.at(e)),
+      onpointerleave: () => this.point(null),
+      onclick: (e) => this.pick(this.at(e)),
+      onkeydown: (e) => this.key(e),
+    });
     this.what = h("b", { class: "mono" });
     this.how = h("span");
-    this.el = h("div", { class: "flame" },
-      h("div", { class: "fh" }, h("b", { class: "ink" }, "Flame graph of what is live"),
-        h("span", null, h("i", { class: "sq own" }), "your files"), h("span", null, h("i", { class: "sq lib" }), "libraries"),
-        h("span", null, h("i", { class: "sq fw" }), "mlx"), h("span", null, "last row: primitive")),
-      h("div", { class: "fc" }, this.canvas), h("div", { class: "ft" }, this.what, this.how));
+    this.el = h(
+      "div",
+      { class: "flame" },
+      h(
+        "div",
+        { class: "fh" },
+        h("b", { class: "ink" }, "Flame graph of what is live"),
+        h("span", null, h("i", { class: "sq own" }), "your files"),
+        h("span", null, h("i", { class: "sq lib" }), "libraries"),
+        h("span", null, h("i", { class: "sq fw" }), "mlx"),
+        h("span", null, "last row: primitive"),
+      ),
+      h("div", { class: "fc" }, this.canvas),
+      h("div", { class: "ft" }, this.what, this.how),
+    );
     this.boxes = [];
     this.chosen = null;
     this.marked = null;
@@ -88,7 +105,11 @@ export class Flame {
   }
 
   at(e) {
-    return this.boxes.findLast((b) => e.offsetX >= b.x && e.offsetX < b.x + b.w && e.offsetY >= b.y && e.offsetY < b.y + b.h)?.node ?? null;
+    return (
+      this.boxes.findLast(
+        (b) => e.offsetX >= b.x && e.offsetX < b.x + b.w && e.offsetY >= b.y && e.offsetY < b.y + b.h,
+      )?.node ?? null
+    );
   }
 
   point(n) {
@@ -110,14 +131,22 @@ export class Flame {
       return;
     }
     text(this.what, n.name);
-    text(this.how, `${bytes(n.bytes)}, ${exact(n.bytes)} bytes, ${percent(n.bytes, this.root.bytes, 1)} % of what is live`);
+    text(
+      this.how,
+      `${bytes(n.bytes)}, ${exact(n.bytes)} bytes, ${percent(n.bytes, this.root.bytes, 1)} % of what is live`,
+    );
   }
 
   key(e) {
     const n = this.chosen ?? this.root;
     const peers = n?.parent?.kids ?? [n];
     const i = peers.indexOf(n);
-    const next = { ArrowDown: n?.kids[0], ArrowUp: n?.parent, ArrowLeft: peers[i - 1], ArrowRight: peers[i + 1] }[e.key];
+    const next = {
+      ArrowDown: n?.kids[0],
+      ArrowUp: n?.parent,
+      ArrowLeft: peers[i - 1],
+      ArrowRight: peers[i + 1],
+    }[e.key];
     if (next) {
       e.preventDefault();
       this.chosen = next;

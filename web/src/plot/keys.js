@@ -11,9 +11,8 @@ function step(plot, px) {
 function jump(plot, direction) {
   const at = plot.cursorUs() ?? 0;
   const marks = plot.marks();
-  const next = direction > 0
-    ? marks.find((m) => m.at_us > at + 1)
-    : [...marks].reverse().find((m) => m.at_us < at - 1);
+  const next =
+    direction > 0 ? marks.find((m) => m.at_us > at + 1) : [...marks].reverse().find((m) => m.at_us < at - 1);
   if (next) {
     plot.pin(next.at_us);
   }
@@ -61,15 +60,46 @@ export function plotKeys(plot, e) {
 
 /** What the Keys dialog lists: [part, [[[keys], what they do]]]. */
 export const KEY_HELP = [
-  ["Jobs", [
-    [["↑", "↓", "Home", "End"], "move between rows"], [["Enter"], "open the job"], [["c"], "checkpoint"],
-    [["s"], "stop"], [["k"], "kill"], [["/"], "filter"],
-  ]],
-  ["Timeline", [
-    [["←", "→"], "move the cursor, with Shift 20 px"], [["Page Up", "Page Down"], "pan"], [["+", "−"], "zoom"],
-    [["0"], "whole run"], [["[", "]"], "marker before, after"], [["p", "l", "e"], "at peak, at the limit, at the end"],
-    [["f"], "follow"], [["Enter"], "what was live"], [["m"], "compare with this instant"], [["Esc"], "clear"],
-  ]],
-  ["Flame graph", [[["←", "→", "↑", "↓"], "move between frames"], [["Enter"], "find it in the table"], [["Esc"], "clear"]]],
-  ["Log", [[["/"], "find"], [["n", "N"], "next, previous"], [["Space"], "pause"]]],
+  [
+    "Jobs",
+    [
+      [["↑", "↓", "Home", "End"], "move between rows"],
+      [["Enter"], "open the job"],
+      [["c"], "checkpoint"],
+      [["s"], "stop"],
+      [["k"], "kill"],
+      [["/"], "filter"],
+    ],
+  ],
+  [
+    "Timeline",
+    [
+      [["←", "→"], "move the cursor, with Shift 20 px"],
+      [["Page Up", "Page Down"], "pan"],
+      [["+", "−"], "zoom"],
+      [["0"], "whole run"],
+      [["[", "]"], "marker before, after"],
+      [["p", "l", "e"], "at peak, at the limit, at the end"],
+      [["f"], "follow"],
+      [["Enter"], "what was live"],
+      [["m"], "compare with this instant"],
+      [["Esc"], "clear"],
+    ],
+  ],
+  [
+    "Flame graph",
+    [
+      [["←", "→", "↑", "↓"], "move between frames"],
+      [["Enter"], "find it in the table"],
+      [["Esc"], "clear"],
+    ],
+  ],
+  [
+    "Log",
+    [
+      [["/"], "find"],
+      [["n", "N"], "next, previous"],
+      [["Space"], "pause"],
+    ],
+  ],
 ];

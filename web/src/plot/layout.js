@@ -16,9 +16,8 @@ export function wantsLens(plotWidth, spanUs, stop) {
 
 /** {from, to} of the stop: from before the limit to after the exit; null without an intervention. */
 export function stopRange(markers, endUs) {
-  const first = markers.find((m) => m.kind === "limit_crossed")
-    ?? markers.find((m) => m.kind === "signal")
-    ?? null;
+  const first =
+    markers.find((m) => m.kind === "limit_crossed") ?? markers.find((m) => m.kind === "signal") ?? null;
   if (!first || endUs === null) {
     return null;
   }
@@ -43,17 +42,38 @@ export function layout(scene, w, h, rootSize) {
   const lens = scene.lensModel && wantsLens(w, range.to - range.from, scene.stop);
   const lensWidth = lens ? Math.round(all * LENS_SHARE) : 0;
   const mainWidth = lens ? all - lensWidth - LENS_GAP : all;
-  const panels = [{
-    kind: lens ? "main" : "only", from: range.from, to: range.to, x: left, w: mainWidth, model: scene.model,
-  }];
+  const panels = [
+    {
+      kind: lens ? "main" : "only",
+      from: range.from,
+      to: range.to,
+      x: left,
+      w: mainWidth,
+      model: scene.model,
+    },
+  ];
   if (lens) {
     panels.push({
-      kind: "lens", from: scene.stop.from, to: scene.stop.to, x: left + all - lensWidth, w: lensWidth,
+      kind: "lens",
+      from: scene.stop.from,
+      to: scene.stop.to,
+      x: left + all - lensWidth,
+      w: lensWidth,
       model: scene.lensModel,
     });
   }
   return {
-    u, small, w, h, left, right, top, height, plotWidth: all, yMax, panels,
+    u,
+    small,
+    w,
+    h,
+    left,
+    right,
+    top,
+    height,
+    plotWidth: all,
+    yMax,
+    panels,
     y: (n) => top + height - (n / yMax) * height,
   };
 }
@@ -71,7 +91,10 @@ export function hit(lay, px) {
 /** Pushes labels apart so that none is nearer than `gap`; the one named `fixed` keeps its place. */
 export function spread(labels, gap) {
   const out = labels.map((l) => ({ ...l })).sort((a, b) => a.y - b.y);
-  const pivot = Math.max(0, out.findIndex((l) => l.fixed));
+  const pivot = Math.max(
+    0,
+    out.findIndex((l) => l.fixed),
+  );
   for (let i = pivot - 1; i >= 0; i--) {
     out[i].y = Math.min(out[i].y, out[i + 1].y - gap);
   }

@@ -20,8 +20,15 @@ export function fromAnswer(answer) {
 
 export function emptyModel(from, to) {
   return fromAnswer({
-    from_us: from, to_us: to, t_us: [],
-    active_min: [], active_max: [], reserved_min: [], reserved_max: [], charge_min: [], charge_max: [],
+    from_us: from,
+    to_us: to,
+    t_us: [],
+    active_min: [],
+    active_max: [],
+    reserved_min: [],
+    reserved_max: [],
+    charge_min: [],
+    charge_max: [],
   });
 }
 
@@ -188,7 +195,12 @@ const BYTE_STEPS = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /** Round binary steps for the y axis: {step, unit name, unit bytes}, at most `most` lines. */
 export function byteTicks(top, most) {
-  const units = [["KiB", 1024], ["MiB", 1024 ** 2], ["GiB", 1024 ** 3], ["TiB", 1024 ** 4]];
+  const units = [
+    ["KiB", 1024],
+    ["MiB", 1024 ** 2],
+    ["GiB", 1024 ** 3],
+    ["TiB", 1024 ** 4],
+  ];
   for (const [name, unit] of units.filter(([, u]) => u * 1024 > top)) {
     for (const s of BYTE_STEPS) {
       if (top / (s * unit) <= most) {

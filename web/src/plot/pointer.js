@@ -26,7 +26,15 @@ export function wirePointer(canvas, plot) {
     }
     const at = hit(plot.layout(), e.offsetX);
     if (at) {
-      drag = { x: e.offsetX, y: e.offsetY, at, range: { ...plot.shown() }, pan: e.shiftKey, touch: e.pointerType === "touch", moved: false };
+      drag = {
+        x: e.offsetX,
+        y: e.offsetY,
+        at,
+        range: { ...plot.shown() },
+        pan: e.shiftKey,
+        touch: e.pointerType === "touch",
+        moved: false,
+      };
       canvas.setPointerCapture(e.pointerId);
     }
   });
@@ -72,7 +80,8 @@ export function wirePointer(canvas, plot) {
   canvas.addEventListener("wheel", (e) => wheel(canvas, plot, e), { passive: false });
 }
 
-const usIn = (panel, px) => panel.from + (Math.min(panel.w, Math.max(0, px - panel.x)) / panel.w) * (panel.to - panel.from);
+const usIn = (panel, px) =>
+  panel.from + (Math.min(panel.w, Math.max(0, px - panel.x)) / panel.w) * (panel.to - panel.from);
 
 function dragTo(plot, drag, e) {
   drag.moved ||= Math.abs(e.offsetX - drag.x) > CLICK_PX;

@@ -46,7 +46,10 @@ export function groupLabel(marks, room) {
   if (marks.length === 1) {
     return lead.word;
   }
-  const long = marks.length < 3 || last === lead ? `${lead.word} +${marks.length - 1}` : `${lead.word} to ${last.word}, ${marks.length}`;
+  const long =
+    marks.length < 3 || last === lead
+      ? `${lead.word} +${marks.length - 1}`
+      : `${lead.word} to ${last.word}, ${marks.length}`;
   return room(long) ? long : `+${marks.length - 1}`;
 }
 
@@ -55,8 +58,10 @@ function drawGroup(g, lay, group, panel, prevX, nextX, right) {
   const lead = leader(group.marks);
   g.font = font(0.857, 500);
   const fits = (t) => group.x + 11 * u + g.measureText(t).width < Math.min(nextX - 10 * u, right);
-  const label = panel.kind === "main" && group.marks.length > 1 && panel.groups.at(-1) === group
-    ? "" : groupLabel(group.marks, fits);
+  const label =
+    panel.kind === "main" && group.marks.length > 1 && panel.groups.at(-1) === group
+      ? ""
+      : groupLabel(group.marks, fits);
   const y = 14.5 * u;
   glyph(g, lead.glyph, group.x, y - 0.5 * u, 12 * u, toneColor(lead.tone) ?? token("ink"));
   g.fillStyle = toneColor(lead.tone) ?? token("muted");

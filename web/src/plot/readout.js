@@ -17,13 +17,17 @@ const CELLS = [
 
 export function createReadout() {
   const cells = {};
-  const el = h("div", { class: "readout" }, CELLS.map(([id, label, key]) => {
-    const name = h("span", null, label);
-    const val = h("div", { class: "val" });
-    const ex = h("div", { class: "ex" });
-    cells[id] = { name, val, ex };
-    return h("div", { class: `c-${id}` }, h("div", { class: "label" }, key && swatch(key), name), val, ex);
-  }));
+  const el = h(
+    "div",
+    { class: "readout" },
+    CELLS.map(([id, label, key]) => {
+      const name = h("span", null, label);
+      const val = h("div", { class: "val" });
+      const ex = h("div", { class: "ex" });
+      cells[id] = { name, val, ex };
+      return h("div", { class: `c-${id}` }, h("div", { class: "label" }, key && swatch(key), name), val, ex);
+    }),
+  );
   const set = (id, val, ex, name, title) => {
     const cell = cells[id];
     text(cell.val, val);
@@ -41,7 +45,13 @@ function show(set, model, us, startUs) {
     CELLS.forEach(([id]) => set(id, "–", " "));
     return null;
   }
-  set("at", clock(us, 3), startUs === null ? " " : `${duration((us - startUs) / 1000)} in`, "At", dateClockZone(us));
+  set(
+    "at",
+    clock(us, 3),
+    startUs === null ? " " : `${duration((us - startUs) / 1000)} in`,
+    "At",
+    dateClockZone(us),
+  );
   const now = {};
   for (const key of ["charge", "reserved", "active"]) {
     now[key] = valueAt(model, key, us);
@@ -62,7 +72,15 @@ function one(set, id, v, why, name) {
     return;
   }
   const spread = v.min === v.max ? exact(v.max) : `${exact(v.max)} at most`;
-  set(id, bytes(v.max), spread, name, v.min === v.max ? `${exact(v.max)} bytes` : `${exact(v.min)} to ${exact(v.max)} bytes here; zoom in for one value`);
+  set(
+    id,
+    bytes(v.max),
+    spread,
+    name,
+    v.min === v.max
+      ? `${exact(v.max)} bytes`
+      : `${exact(v.min)} to ${exact(v.max)} bytes here; zoom in for one value`,
+  );
 }
 
 function difference(set, id, a, b, formula) {

@@ -41,17 +41,32 @@ export class Timeline {
 
   build() {
     this.canvas = h("canvas", { "aria-hidden": "true" });
-    this.plotEl = h("div", {
-      class: "plot", tabindex: "0", role: "application",
-      "aria-label": "Memory timeline. Arrow keys move the cursor, plus and minus zoom, Enter shows what was live.",
-      onkeydown: (e) => plotKeys(this, e),
-    }, this.canvas);
-    this.overCanvas = h("canvas", { class: "cv-over", role: "img", "aria-label": "The whole run; the frame is what the plot shows" });
+    this.plotEl = h(
+      "div",
+      {
+        class: "plot",
+        tabindex: "0",
+        role: "application",
+        "aria-label":
+          "Memory timeline. Arrow keys move the cursor, plus and minus zoom, Enter shows what was live.",
+        onkeydown: (e) => plotKeys(this, e),
+      },
+      this.canvas,
+    );
+    this.overCanvas = h("canvas", {
+      class: "cv-over",
+      role: "img",
+      "aria-label": "The whole run; the frame is what the plot shows",
+    });
     this.readout = createReadout();
     this.rangeEl = h("span", { class: "sp muted range" });
     this.table = h("table", { class: "vh plot-table" });
     wirePointer(this.canvas, this);
-    overviewDrag(this.overCanvas, () => this.overGeo, (from, to) => this.setRange(from, to));
+    overviewDrag(
+      this.overCanvas,
+      () => this.overGeo,
+      (from, to) => this.setRange(from, to),
+    );
   }
 
   destroy() {
@@ -68,7 +83,9 @@ export class Timeline {
   }
 
   end() {
-    return this.host.live() ? Math.max(this.whole.to, this.model.to, this.start() + 1e6) : Math.max(this.host.endUs() ?? 0, this.whole.to);
+    return this.host.live()
+      ? Math.max(this.whole.to, this.model.to, this.start() + 1e6)
+      : Math.max(this.host.endUs() ?? 0, this.whole.to);
   }
 
   /** The range on screen, [µs, µs]. */
@@ -92,11 +109,17 @@ export class Timeline {
     if (this.host.live()) {
       return this.model.t.length ? this.model.to : null;
     }
-    return this.model.markers.find((m) => m.kind === "limit_crossed")?.at_us ?? this.model.peak.charge?.at_us ?? null;
+    return (
+      this.model.markers.find((m) => m.kind === "limit_crossed")?.at_us ??
+      this.model.peak.charge?.at_us ??
+      null
+    );
   }
 
   marks() {
-    const marks = this.whole.markers.map((m) => ({ at_us: m.at_us, ...markerView(m) })).filter((m) => !m.minor);
+    const marks = this.whole.markers
+      .map((m) => ({ at_us: m.at_us, ...markerView(m) }))
+      .filter((m) => !m.minor);
     for (const loss of this.whole.losses) {
       marks.push({ at_us: (loss.from_us + loss.to_us) / 2, ...lossView(loss) });
     }
@@ -111,9 +134,19 @@ export class Timeline {
   scene() {
     const stop = this.stop();
     return {
-      model: { ...this.model, limits: this.whole.limits.length ? this.whole.limits : this.model.limits, losses: this.whole.losses, peak: this.whole.peak.charge ? this.whole.peak : this.model.peak },
-      range: this.shown(), stop, lensModel: this.lensModel, marks: this.marks(), cursor: this.cursorUs(),
-      selection: this.selection, trend: this.host.live() && this.follow ? this.trend : null,
+      model: {
+        ...this.model,
+        limits: this.whole.limits.length ? this.whole.limits : this.model.limits,
+        losses: this.whole.losses,
+        peak: this.whole.peak.charge ? this.whole.peak : this.model.peak,
+      },
+      range: this.shown(),
+      stop,
+      lensModel: this.lensModel,
+      marks: this.marks(),
+      cursor: this.cursorUs(),
+      selection: this.selection,
+      trend: this.host.live() && this.follow ? this.trend : null,
       lossText: (loss) => `${lossView(loss).title.toLowerCase()}`,
     };
   }
@@ -158,7 +191,9 @@ export class Timeline {
     this.abort = abort;
     const shown = this.shown();
     const points = Math.max(200, Math.min(4000, Math.round(this.canvas.clientWidth || 1000)));
-    const ask = this.range ? { from_us: Math.round(shown.from), to_us: Math.round(shown.to), points } : { points };
+    const ask = this.range
+      ? { from_us: Math.round(shown.from), to_us: Math.round(shown.to), points }
+      : { points };
     const jobs = [this.host.fetchTimeline(ask, abort.signal)];
     if (this.range) {
       jobs.push(this.host.fetchTimeline({ points: OVERVIEW_POINTS }, abort.signal));
@@ -182,7 +217,10 @@ export class Timeline {
     if (!stop || this.lensModel?.from === Math.round(stop.from)) {
       return;
     }
-    const answer = await this.host.fetchTimeline({ from_us: Math.round(stop.from), to_us: Math.round(stop.to), points: 1000 }, signal);
+    const answer = await this.host.fetchTimeline(
+      { from_us: Math.round(stop.from), to_us: Math.round(stop.to), points: 1000 },
+      signal,
+    );
     this.lensModel = { ...fromAnswer(answer), from: Math.round(stop.from) };
   }
 
@@ -193,7 +231,11 @@ export class Timeline {
   }
 
   tick() {
-    if (this.host.live() && document.visibilityState === "visible" && (this.follow || this.model.t.length === 0)) {
+    if (
+      this.host.live() &&
+      document.visibilityState === "visible" &&
+      (this.follow || this.model.t.length === 0)
+    ) {
       this.loadSoon(0);
     }
   }
@@ -253,7 +295,8 @@ export class Timeline {
 
   zoom(factor, aroundUs = null) {
     const shown = this.shown();
-    const around = aroundUs ?? Math.min(shown.to, Math.max(shown.from, this.cursorUs() ?? (shown.from + shown.to) / 2));
+    const around =
+      aroundUs ?? Math.min(shown.to, Math.max(shown.from, this.cursorUs() ?? (shown.from + shown.to) / 2));
     const next = zoomRange(shown, factor, around);
     this.setRange(next.from, next.to);
   }
@@ -333,7 +376,9 @@ export class Timeline {
     this.speaking = setTimeout(() => {
       const us = this.cursorUs();
       if (us !== null) {
-        const cells = [...this.readout.el.querySelectorAll(".c-charge .val, .c-reserved .val, .c-active .val")].map((e) => e.textContent);
+        const cells = [
+          ...this.readout.el.querySelectorAll(".c-charge .val, .c-reserved .val, .c-active .val"),
+        ].map((e) => e.textContent);
         announce(`${clock(us, 1)}: charge ${cells[0]}, reserved ${cells[1]}, active ${cells[2]}`);
       }
     }, 500);
@@ -344,11 +389,30 @@ export class Timeline {
     const { t } = this.model;
     const every = Math.max(1, Math.ceil(t.length / 40));
     const cell = (v) => h("td", null, v === null || v === undefined ? "unknown" : bytes(v));
-    const rows = t.map((us, i) => (i % every ? null : h("tr", null, h("th", { scope: "row" }, clock(us, 1)),
-      cell(this.model.chargeMax[i]), cell(this.model.reservedMax[i]), cell(this.model.activeMax[i]))));
+    const rows = t.map((us, i) =>
+      i % every
+        ? null
+        : h(
+            "tr",
+            null,
+            h("th", { scope: "row" }, clock(us, 1)),
+            cell(this.model.chargeMax[i]),
+            cell(this.model.reservedMax[i]),
+            cell(this.model.activeMax[i]),
+          ),
+    );
     this.table.replaceChildren(
       h("caption", null, "Highest charge, reserved and active from each time on"),
-      h("thead", null, h("tr", null, ["Time", "Charge", "Reserved", "Active"].map((n) => h("th", { scope: "col" }, n)))),
-      h("tbody", null, rows.filter(Boolean)));
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          ["Time", "Charge", "Reserved", "Active"].map((n) => h("th", { scope: "col" }, n)),
+        ),
+      ),
+      h("tbody", null, rows.filter(Boolean)),
+    );
   }
 }

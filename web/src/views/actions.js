@@ -10,23 +10,52 @@ import { checkpointLine, isLive, value } from "../lib/words.js";
 const TOAST_MS = 6000;
 
 export function toast(message, link) {
-  const el = h("div", { class: "toast" }, h("span", null, message), link && h("a", { href: link.href }, link.text));
+  const el = h(
+    "div",
+    { class: "toast" },
+    h("span", null, message),
+    link && h("a", { href: link.href }, link.text),
+  );
   document.getElementById("toasts").append(el);
   setTimeout(() => el.remove(), TOAST_MS);
 }
 
-export const NO_WRITE = "This tab may only look: its login was in another tab. For a tab that may act, run bulkhead open and use the link here.";
+export const NO_WRITE =
+  "This tab may only look: its login was in another tab. For a tab that may act, run bulkhead open and use the link here.";
 
 /** A modal dialog; resolves with the value of the button pressed, null on Escape. */
 export function dialog({ title, body, buttons, cls = "" }) {
   return new Promise((resolve) => {
     const foot = h("div", { class: "foot" });
-    const el = h("dialog", { class: `dlg ${cls}`, "aria-labelledby": "dlg-title" }, h("h2", { id: "dlg-title" }, title), body, foot);
+    const el = h(
+      "dialog",
+      { class: `dlg ${cls}`, "aria-labelledby": "dlg-title" },
+      h("h2", { id: "dlg-title" }, title),
+      body,
+      foot,
+    );
     let answer = null;
     for (const b of buttons) {
-      foot.append(h("button", { type: "button", class: `btn ${b.cls ?? ""}`, autofocus: b.focus, onclick: () => { answer = b.value; el.close(); } }, b.text));
+      foot.append(
+        h(
+          "button",
+          {
+            type: "button",
+            class: `btn ${b.cls ?? ""}`,
+            autofocus: b.focus,
+            onclick: () => {
+              answer = b.value;
+              el.close();
+            },
+          },
+          b.text,
+        ),
+      );
     }
-    el.addEventListener("close", () => { el.remove(); resolve(answer); });
+    el.addEventListener("close", () => {
+      el.remove();
+      resolve(answer);
+    });
     document.body.append(el);
     el.showModal();
   });
@@ -41,7 +70,8 @@ async function attempt(what, request) {
     return await request();
   } catch (e) {
     await dialog({
-      title: what, cls: "bad",
+      title: what,
+      cls: "bad",
       body: h("p", null, e.status === 403 && e.code === "csrf_required" ? NO_WRITE : e.message),
       buttons: [{ text: "Close", value: null, focus: true }],
     });
@@ -51,18 +81,31 @@ async function attempt(what, request) {
 
 export async function askStop(job) {
   const first = h("input", { type: "checkbox", checked: true });
-  const body = h("div", null,
-    h("p", null, hasCheckpoint(job)
-      ? "It is asked for a checkpoint first, then gets its stop signal and its grace period, then KILL."
-      : "It gets its stop signal and its grace period, then KILL."),
+  const body = h(
+    "div",
+    null,
+    h(
+      "p",
+      null,
+      hasCheckpoint(job)
+        ? "It is asked for a checkpoint first, then gets its stop signal and its grace period, then KILL."
+        : "It gets its stop signal and its grace period, then KILL.",
+    ),
     h("p", { class: "muted" }, checkpointLine(job, agoText(job))),
-    hasCheckpoint(job) && h("p", null, h("label", null, first, "Checkpoint first")));
+    hasCheckpoint(job) && h("p", null, h("label", null, first, "Checkpoint first")),
+  );
   const answer = await dialog({
-    title: `Stop ${job.name}?`, body,
-    buttons: [{ text: "Keep it running", value: null, focus: true }, { text: `Stop ${job.name}`, value: "stop", cls: "primary" }],
+    title: `Stop ${job.name}?`,
+    body,
+    buttons: [
+      { text: "Keep it running", value: null, focus: true },
+      { text: `Stop ${job.name}`, value: "stop", cls: "primary" },
+    ],
   });
   if (answer === "stop") {
-    const got = await attempt(`${job.name} was not stopped`, () => api.stop(job.id, hasCheckpoint(job) && first.checked ? { checkpoint: true } : {}));
+    const got = await attempt(`${job.name} was not stopped`, () =>
+      api.stop(job.id, hasCheckpoint(job) && first.checked ? { checkpoint: true } : {}),
+    );
     if (got) {
       putJob(got);
       toast(`${job.name} is being stopped.`, { href: `#/jobs/${job.id}/timeline`, text: "Show job" });
@@ -73,12 +116,28 @@ export async function askStop(job) {
 export async function askKill(job) {
   const held = value(job.charge);
   const members = job.members > 1 ? `all ${job.members} processes` : "its process";
-  const lost = job.checkpoint?.at_us ? `work since the last checkpoint, ${agoText(job)}, is lost.` : "unsaved work is lost.";
-  const body = h("div", null,
-    h("p", null, `KILL ends ${members} at once. `, h("b", { class: "c-bad" }, `No checkpoint is taken; ${lost}`)),
-    h("p", { class: "muted" }, held === null ? "" : `It holds ${bytes(held)}. `, "Stop frees memory more safely."));
+  const lost = job.checkpoint?.at_us
+    ? `work since the last checkpoint, ${agoText(job)}, is lost.`
+    : "unsaved work is lost.";
+  const body = h(
+    "div",
+    null,
+    h(
+      "p",
+      null,
+      `KILL ends ${members} at once. `,
+      h("b", { class: "c-bad" }, `No checkpoint is taken; ${lost}`),
+    ),
+    h(
+      "p",
+      { class: "muted" },
+      held === null ? "" : `It holds ${bytes(held)}. `,
+      "Stop frees memory more safely.",
+    ),
+  );
   const answer = await dialog({
-    title: `Kill ${job.name} now?`, body,
+    title: `Kill ${job.name} now?`,
+    body,
     buttons: [
       { text: "Keep it running", value: null, focus: true },
       job.state !== "stopping" && { text: "Stop instead", value: "stop" },
@@ -107,21 +166,39 @@ export async function doCheckpoint(job) {
 export async function askRemove(job) {
   const answer = await dialog({
     title: `Remove ${job.name}?`,
-    body: h("p", null, "Its report, its trace and its output are deleted from this machine. Download first what you want to keep."),
-    buttons: [{ text: "Keep it", value: null, focus: true }, { text: `Remove ${job.name}`, value: "yes", cls: "solid-danger" }],
+    body: h(
+      "p",
+      null,
+      "Its report, its trace and its output are deleted from this machine. Download first what you want to keep.",
+    ),
+    buttons: [
+      { text: "Keep it", value: null, focus: true },
+      { text: `Remove ${job.name}`, value: "yes", cls: "solid-danger" },
+    ],
   });
-  if (answer === "yes" && await attempt(`${job.name} was not removed`, () => api.remove(job.id))) {
+  if (answer === "yes" && (await attempt(`${job.name} was not removed`, () => api.remove(job.id)))) {
     dropJob(job.id);
     toast(`${job.name} was removed.`);
     location.hash = "#/jobs";
   }
 }
 
-const button = (glyph, label, job, act, small, tone = "") => h("button", {
-  type: "button", class: small ? `btn quiet ico ${tone}` : `btn ${tone}`, title: small ? label : null,
-  "aria-label": `${label.replace("…", "")} ${job.name}`,
-  onclick: (e) => { e.stopPropagation(); act(job); },
-}, icon(glyph), h("span", null, label));
+const button = (glyph, label, job, act, small, tone = "") =>
+  h(
+    "button",
+    {
+      type: "button",
+      class: small ? `btn quiet ico ${tone}` : `btn ${tone}`,
+      title: small ? label : null,
+      "aria-label": `${label.replace("…", "")} ${job.name}`,
+      onclick: (e) => {
+        e.stopPropagation();
+        act(job);
+      },
+    },
+    icon(glyph),
+    h("span", null, label),
+  );
 
 /** Which buttons a job has now. */
 export function actionsOf(job) {
@@ -129,11 +206,7 @@ export function actionsOf(job) {
     return [];
   }
   const stopping = job.state === "stopping";
-  return [
-    !stopping && hasCheckpoint(job) && "ckpt",
-    !stopping && "stop",
-    "kill",
-  ].filter(Boolean);
+  return [!stopping && hasCheckpoint(job) && "ckpt", !stopping && "stop", "kill"].filter(Boolean);
 }
 
 const MAKE = {
@@ -149,7 +222,10 @@ export function actionButtons(el, get, small, extra = []) {
   const key = names.join();
   if (el.dataset.key !== key) {
     el.dataset.key = key;
-    fill(el, names.map((n) => MAKE[n](get, job, small)));
+    fill(
+      el,
+      names.map((n) => MAKE[n](get, job, small)),
+    );
     append(el, extra);
   }
 }

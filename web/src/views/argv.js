@@ -9,11 +9,23 @@ export class ArgvEditor {
     this.args = [];
     this.onChange = onChange;
     this.input = h("input", {
-      id, placeholder: "program, or paste a whole command line", autocomplete: "off", spellcheck: "false", autocapitalize: "off",
-      onkeydown: (e) => this.key(e), onpaste: (e) => this.paste(e), onblur: () => this.commit(), oninput: () => this.onChange(),
+      id,
+      placeholder: "program, or paste a whole command line",
+      autocomplete: "off",
+      spellcheck: "false",
+      autocapitalize: "off",
+      onkeydown: (e) => this.key(e),
+      onpaste: (e) => this.paste(e),
+      onblur: () => this.commit(),
+      oninput: () => this.onChange(),
     });
     this.list = h("span", { class: "chips", role: "list", "aria-label": "Arguments" });
-    this.el = h("div", { class: "argv", onclick: (e) => e.target === this.el && this.input.focus() }, this.list, this.input);
+    this.el = h(
+      "div",
+      { class: "argv", onclick: (e) => e.target === this.el && this.input.focus() },
+      this.list,
+      this.input,
+    );
   }
 
   /** The arguments, the one being typed included. */
@@ -65,8 +77,25 @@ export class ArgvEditor {
   }
 
   render() {
-    this.list.replaceChildren(...this.args.map((a, i) => h("span", { class: "chip", role: "listitem" }, a === "" ? "“”" : a,
-      h("button", { type: "button", "aria-label": `Remove argument ${i + 1}, ${a}`, title: "Remove", onclick: () => this.remove(i) }, "×"))));
+    this.list.replaceChildren(
+      ...this.args.map((a, i) =>
+        h(
+          "span",
+          { class: "chip", role: "listitem" },
+          a === "" ? "“”" : a,
+          h(
+            "button",
+            {
+              type: "button",
+              "aria-label": `Remove argument ${i + 1}, ${a}`,
+              title: "Remove",
+              onclick: () => this.remove(i),
+            },
+            "×",
+          ),
+        ),
+      ),
+    );
     this.input.placeholder = this.args.length ? "next argument" : "program, or paste a whole command line";
     this.onChange();
   }

@@ -20,12 +20,25 @@ export function hostStrip() {
     const val = h("span");
     const note = h("small");
     cells[id] = { val, note };
-    return h("div", { class: cls }, h("dt", null, key && h("i", { class: `key ${key}` }), label), h("dd", null, val, " ", note));
+    return h(
+      "div",
+      { class: cls },
+      h("dt", null, key && h("i", { class: `key ${key}` }), label),
+      h("dd", null, val, " ", note),
+    );
   };
   const canvas = h("canvas", { class: "hostbar", role: "img" });
-  const el = h("section", { class: "panel host", "aria-label": "This machine" },
-    h("dl", null, CELLS.map(([id, label, key]) => cell(id, label, key, "")), cell("fits_now_bytes", "Fits now", null, "grow")),
-    canvas);
+  const el = h(
+    "section",
+    { class: "panel host", "aria-label": "This machine" },
+    h(
+      "dl",
+      null,
+      CELLS.map(([id, label, key]) => cell(id, label, key, "")),
+      cell("fits_now_bytes", "Fits now", null, "grow"),
+    ),
+    canvas,
+  );
   const draw = () => store.host && drawHostBar(canvas, store.host);
   const show = () => {
     if (store.host) {
@@ -38,7 +51,14 @@ export function hostStrip() {
   const resize = new ResizeObserver(draw);
   resize.observe(canvas);
   show();
-  return { el, draw, destroy: () => { off(); resize.disconnect(); } };
+  return {
+    el,
+    draw,
+    destroy: () => {
+      off();
+      resize.disconnect();
+    },
+  };
 }
 
 function fillCells(cells, host) {
@@ -53,6 +73,8 @@ function fillCells(cells, host) {
 
 function sentence(host) {
   const b = (n) => (n === null || n === undefined ? "an unknown amount" : bytes(n));
-  return `Of ${b(host.memory_total_bytes)}, jobs are charged ${b(host.charged_bytes)}, everything else uses ${b(host.other_bytes)}, `
-    + `${b(host.memory_available_bytes)} are available. Limits commit ${b(host.committed_bytes)}.`;
+  return (
+    `Of ${b(host.memory_total_bytes)}, jobs are charged ${b(host.charged_bytes)}, everything else uses ${b(host.other_bytes)}, ` +
+    `${b(host.memory_available_bytes)} are available. Limits commit ${b(host.committed_bytes)}.`
+  );
 }

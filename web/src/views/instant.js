@@ -29,21 +29,55 @@ export class Instant {
   build() {
     this.title = h("h2", { tabindex: "-1" });
     this.by = {};
-    const seg = h("span", { class: "seg", role: "group", "aria-label": "Group by" }, [["stack", "By Python stack"], ["primitive", "By primitive"]].map(([id, label]) => {
-      this.by[id] = h("button", { type: "button", "aria-pressed": String(id === "stack"), onclick: () => this.setGroup(id) }, label);
-      return this.by[id];
-    }));
+    const seg = h(
+      "span",
+      { class: "seg", role: "group", "aria-label": "Group by" },
+      [
+        ["stack", "By Python stack"],
+        ["primitive", "By primitive"],
+      ].map(([id, label]) => {
+        this.by[id] = h(
+          "button",
+          { type: "button", "aria-pressed": String(id === "stack"), onclick: () => this.setGroup(id) },
+          label,
+        );
+        return this.by[id];
+      }),
+    );
     this.compare = h("button", { type: "button", class: "btn", onclick: () => this.toggleCompare() });
     this.tools = h("span", { class: "row" }, seg, this.compare);
     this.body = h("tbody");
     this.foot = h("tfoot");
     this.sinceHead = h("th", { class: "num", scope: "col" });
-    this.table = h("table", { class: "live" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "Allocated by"), h("th", { class: "num", scope: "col" }, "Bytes"),
-      h("th", { class: "num hide-s", scope: "col" }, "Count"), h("th", { class: "num share", scope: "col" }, "Share"), this.sinceHead)), this.body, this.foot);
+    this.table = h(
+      "table",
+      { class: "live" },
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          h("th", { scope: "col" }, "Allocated by"),
+          h("th", { class: "num", scope: "col" }, "Bytes"),
+          h("th", { class: "num hide-s", scope: "col" }, "Count"),
+          h("th", { class: "num share", scope: "col" }, "Share"),
+          this.sinceHead,
+        ),
+      ),
+      this.body,
+      this.foot,
+    );
     this.flame = new Flame((groups) => this.select(groups));
     this.note = h("div", { class: "empty" });
     this.cols = h("div", { class: "cols" }, h("div", { class: "scroll" }, this.table), this.flame.el);
-    this.el = h("section", { class: "panel inst", "aria-label": "What was live" }, h("div", { class: "hd" }, this.title, this.tools), this.note, this.cols);
+    this.el = h(
+      "section",
+      { class: "panel inst", "aria-label": "What was live" },
+      h("div", { class: "hd" }, this.title, this.tools),
+      this.note,
+      this.cols,
+    );
     this.message("");
   }
 
@@ -108,7 +142,8 @@ export class Instant {
     if (none) {
       text(this.title, "What was live");
       this.last = null;
-      const why = r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason ?? "no reason was given");
+      const why =
+        r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason ?? "no reason was given");
       this.message(`No allocations are recorded: ${why}.`, "The limit and the charge line work as usual.");
     }
     return none;
@@ -117,7 +152,10 @@ export class Instant {
   refuse(e) {
     text(this.title, "What was live");
     if (e.code === "limit_not_crossed") {
-      this.message("This job has not reached its limit.", "Choose At peak, At the end, or click into the plot.");
+      this.message(
+        "This job has not reached its limit.",
+        "Choose At peak, At the end, or click into the plot.",
+      );
     } else if (e.code === "no_trace") {
       this.message("Nothing is recorded yet.", "Recording starts by itself when the job loads MLX.");
     } else {
@@ -135,17 +173,33 @@ export class Instant {
 
   render() {
     const live = this.last;
-    fill(this.title, "Live at ", clock(live.at_us, 3), " ", h("span", { class: "muted why" }, this.why(live)));
-    text(this.compare, this.since === null ? "Compare from here" : `Stop comparing with ${clock(this.since)}`);
+    fill(
+      this.title,
+      "Live at ",
+      clock(live.at_us, 3),
+      " ",
+      h("span", { class: "muted why" }, this.why(live)),
+    );
+    text(
+      this.compare,
+      this.since === null ? "Compare from here" : `Stop comparing with ${clock(this.since)}`,
+    );
     this.sinceHead.hidden = this.since === null;
     text(this.sinceHead, this.since === null ? "" : `Since ${clock(this.since)}`);
     if (live.total_bytes === 0 && live.groups.length === 0) {
-      this.message("Nothing was live at this instant.", "Click into the plot where the active line is above 0.");
+      this.message(
+        "Nothing was live at this instant.",
+        "Click into the plot where the active line is above 0.",
+      );
       return;
     }
     this.message("");
     this.color = primitiveColors(live.groups);
-    fill(this.body, live.groups.slice(0, SHOWN).map((g, i) => this.rowOf(g, i, live)), this.restRow(live));
+    fill(
+      this.body,
+      live.groups.slice(0, SHOWN).map((g, i) => this.rowOf(g, i, live)),
+      this.restRow(live),
+    );
     fill(this.foot, this.sumRow(live));
     this.flame.el.hidden = false;
     this.flame.show(withRest(live), this.color);
@@ -153,20 +207,36 @@ export class Instant {
 
   why(live) {
     const why = live.why ?? this.ask.at ?? "at";
-    return why === "end" && isLive(this.host.job()) ? "newest" : WHY[why] ?? "";
+    return why === "end" && isLive(this.host.job()) ? "newest" : (WHY[why] ?? "");
   }
 
   rowOf(group, i, live) {
     const share = live.total_bytes ? (group.bytes / live.groups[0].bytes) * 100 : 0;
     const bar = h("i");
     bar.style.setProperty("width", `${share.toFixed(2)}%`);
-    const tr = h("tr", { tabindex: "0", "data-i": String(i), "aria-selected": "false", onclick: () => this.pick(i), onkeydown: (e) => e.key === "Enter" && this.pick(i),
-      onpointerenter: () => this.flame.mark(i), onpointerleave: () => this.flame.mark(this.picked ?? null) },
-      h("td", null, this.source(group), group.keeps_growing && h("span", { class: "tag" }, "keeps growing"), h("span", { class: "via" }, this.via(group))),
+    const tr = h(
+      "tr",
+      {
+        tabindex: "0",
+        "data-i": String(i),
+        "aria-selected": "false",
+        onclick: () => this.pick(i),
+        onkeydown: (e) => e.key === "Enter" && this.pick(i),
+        onpointerenter: () => this.flame.mark(i),
+        onpointerleave: () => this.flame.mark(this.picked ?? null),
+      },
+      h(
+        "td",
+        null,
+        this.source(group),
+        group.keeps_growing && h("span", { class: "tag" }, "keeps growing"),
+        h("span", { class: "via" }, this.via(group)),
+      ),
       h("td", { class: "num", title: `${exact(group.bytes)} bytes` }, bytes(group.bytes)),
       h("td", { class: "num hide-s" }, exact(group.count)),
       h("td", { class: "num share" }, `${percent(group.bytes, live.total_bytes || 1, 1)} %`, bar),
-      this.since === null ? null : growth(group.growth_bytes));
+      this.since === null ? null : growth(group.growth_bytes),
+    );
     return tr;
   }
 
@@ -180,7 +250,13 @@ export class Instant {
       return h("span", { class: "src" }, sq, "no Python stack");
     }
     const own = frameKind(frame[0]) === "own";
-    return h("span", { class: "src", title: `${frame[0]}:${frame[2]}` }, sq, own ? h("b", null, place(frame)) : place(frame), ` ${frame[1]} `);
+    return h(
+      "span",
+      { class: "src", title: `${frame[0]}:${frame[2]}` },
+      sq,
+      own ? h("b", null, place(frame)) : place(frame),
+      ` ${frame[1]} `,
+    );
   }
 
   via(group) {
@@ -202,15 +278,32 @@ export class Instant {
     }
     const sum = hidden.reduce((n, g) => n + g.bytes, live.other?.bytes ?? 0);
     const number = hidden.reduce((n, g) => n + g.count, live.other?.count ?? 0);
-    return h("tr", { class: "rest" }, h("td", null, `${exact(count)} smaller groups`), h("td", { class: "num", title: `${exact(sum)} bytes` }, bytes(sum)),
-      h("td", { class: "num hide-s" }, exact(number)), h("td", { class: "num share" }, `${percent(sum, live.total_bytes || 1, 1)} %`), this.since === null ? null : h("td"));
+    return h(
+      "tr",
+      { class: "rest" },
+      h("td", null, `${exact(count)} smaller groups`),
+      h("td", { class: "num", title: `${exact(sum)} bytes` }, bytes(sum)),
+      h("td", { class: "num hide-s" }, exact(number)),
+      h("td", { class: "num share" }, `${percent(sum, live.total_bytes || 1, 1)} %`),
+      this.since === null ? null : h("td"),
+    );
   }
 
   sumRow(live) {
     const count = live.total_count ?? live.groups.reduce((n, g) => n + g.count, live.other?.count ?? 0);
-    const grown = this.since === null ? null : live.groups.reduce((n, g) => n + (g.growth_bytes ?? 0), live.other?.growth_bytes ?? 0);
-    return h("tr", null, h("td", null, "All live, = active"), h("td", { class: "num total", title: `${exact(live.total_bytes)} bytes` }, bytes(live.total_bytes)),
-      h("td", { class: "num hide-s" }, exact(count)), h("td", { class: "num share" }, "100 %"), this.since === null ? null : growth(grown));
+    const grown =
+      this.since === null
+        ? null
+        : live.groups.reduce((n, g) => n + (g.growth_bytes ?? 0), live.other?.growth_bytes ?? 0);
+    return h(
+      "tr",
+      null,
+      h("td", null, "All live, = active"),
+      h("td", { class: "num total", title: `${exact(live.total_bytes)} bytes` }, bytes(live.total_bytes)),
+      h("td", { class: "num hide-s" }, exact(count)),
+      h("td", { class: "num share" }, "100 %"),
+      this.since === null ? null : growth(grown),
+    );
   }
 
   pick(i) {
@@ -233,7 +326,12 @@ export class Instant {
 
 function withRest(live) {
   const rest = live.other?.bytes ?? 0;
-  return rest > 0 ? [...live.groups, { traceback: null, primitive_name: "smaller groups", bytes: rest, count: live.other.count }] : live.groups;
+  return rest > 0
+    ? [
+        ...live.groups,
+        { traceback: null, primitive_name: "smaller groups", bytes: rest, count: live.other.count },
+      ]
+    : live.groups;
 }
 
 function growth(n) {
@@ -241,5 +339,9 @@ function growth(n) {
     return h("td", { class: "num muted" }, "–");
   }
   const small = n === 0;
-  return h("td", { class: small ? "num muted" : "num", title: `${exact(n)} bytes` }, small ? "0" : `${n > 0 ? "+ " : "− "}${bytes(Math.abs(n))}`);
+  return h(
+    "td",
+    { class: small ? "num muted" : "num", title: `${exact(n)} bytes` },
+    small ? "0" : `${n > 0 ? "+ " : "− "}${bytes(Math.abs(n))}`,
+  );
 }

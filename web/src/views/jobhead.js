@@ -8,7 +8,11 @@ import { keyFrame, place } from "../lib/stacks.js";
 import { emphasize, isLive, liveSentence, reasonText, stateView, value } from "../lib/words.js";
 import { actionButtons, askRemove } from "./actions.js";
 
-const TABS = [["timeline", "Timeline"], ["report", "Report"], ["logs", "Logs"]];
+const TABS = [
+  ["timeline", "Timeline"],
+  ["report", "Report"],
+  ["logs", "Logs"],
+];
 
 export class JobHead {
   constructor(get, onRelaunch) {
@@ -21,13 +25,29 @@ export class JobHead {
     this.facts = h("dl", { class: "facts" });
     this.why = h("div", { class: "notes" });
     this.tabs = {};
-    this.el = h("div", { class: "jobhead" },
-      h("div", { class: "crumb" }, h("a", { href: "#/jobs" }, "Jobs"), h("span", { "aria-hidden": "true" }, "/"), this.name, this.state, this.acts),
-      h("div", { class: "hrow" }, this.headline, this.facts), this.why,
-      h("nav", { class: "tabs", "aria-label": "Job" }, TABS.map(([id, label]) => {
-        this.tabs[id] = h("a", { href: `#/jobs/${get().id}/${id}` }, label);
-        return this.tabs[id];
-      })));
+    this.el = h(
+      "div",
+      { class: "jobhead" },
+      h(
+        "div",
+        { class: "crumb" },
+        h("a", { href: "#/jobs" }, "Jobs"),
+        h("span", { "aria-hidden": "true" }, "/"),
+        this.name,
+        this.state,
+        this.acts,
+      ),
+      h("div", { class: "hrow" }, this.headline, this.facts),
+      this.why,
+      h(
+        "nav",
+        { class: "tabs", "aria-label": "Job" },
+        TABS.map(([id, label]) => {
+          this.tabs[id] = h("a", { href: `#/jobs/${get().id}/${id}` }, label);
+          return this.tabs[id];
+        }),
+      ),
+    );
   }
 
   setTab(tab) {
@@ -51,7 +71,9 @@ export class JobHead {
       this.state.className = `st ${view.tone}`;
       fill(this.state, icon(view.glyph), view.word);
     }
-    const sentence = live ? liveSentence(job, extra.trend) : job.outcome?.sentence ?? "It has ended. The cause is unknown.";
+    const sentence = live
+      ? liveSentence(job, extra.trend)
+      : (job.outcome?.sentence ?? "It has ended. The cause is unknown.");
     if (this.headline.textContent !== sentence) {
       fill(this.headline, pieces(emphasize(sentence)));
     }
@@ -69,10 +91,23 @@ export class JobHead {
     if (this.acts.dataset.key !== key) {
       this.acts.dataset.key = key;
       const links = api.links(job.id);
-      fill(this.acts,
-        canWrite() && h("button", { type: "button", class: "btn", onclick: () => this.onRelaunch(this.get()) }, "Relaunch…"),
-        canWrite() && h("button", { type: "button", class: "btn", onclick: () => askRemove(this.get()) }, "Remove…"),
-        job.state !== "failed_to_start" && h("a", { class: "btn", href: links.report, download: `${job.name}-report.json` }, "Download report"));
+      fill(
+        this.acts,
+        canWrite() &&
+          h(
+            "button",
+            { type: "button", class: "btn", onclick: () => this.onRelaunch(this.get()) },
+            "Relaunch…",
+          ),
+        canWrite() &&
+          h("button", { type: "button", class: "btn", onclick: () => askRemove(this.get()) }, "Remove…"),
+        job.state !== "failed_to_start" &&
+          h(
+            "a",
+            { class: "btn", href: links.report, download: `${job.name}-report.json` },
+            "Download report",
+          ),
+      );
     }
   }
 
@@ -80,11 +115,19 @@ export class JobHead {
     const key = JSON.stringify(facts.map(([l]) => l));
     if (this.facts.dataset.key !== key) {
       this.facts.dataset.key = key;
-      this.cells = facts.map(([label, , , mono]) => ({ dt: h("dt", null, label), dd: h("dd", { class: mono ? "mono" : "" }), main: h("span"), small: h("small") }));
-      fill(this.facts, this.cells.map((c) => {
-        c.dd.append(c.main, " ", c.small);
-        return h("div", null, c.dt, c.dd);
+      this.cells = facts.map(([label, , , mono]) => ({
+        dt: h("dt", null, label),
+        dd: h("dd", { class: mono ? "mono" : "" }),
+        main: h("span"),
+        small: h("small"),
       }));
+      fill(
+        this.facts,
+        this.cells.map((c) => {
+          c.dd.append(c.main, " ", c.small);
+          return h("div", null, c.dt, c.dd);
+        }),
+      );
     }
     facts.forEach(([, main, small, , title], i) => {
       text(this.cells[i].main, main);
@@ -95,15 +138,34 @@ export class JobHead {
 
   recorderNote(job) {
     const r = job.recorder;
-    const absent = r && (r.state === "absent" || r.state === "off") && job.state !== "failed_to_start" && job.state !== "starting";
+    const absent =
+      r &&
+      (r.state === "absent" || r.state === "off") &&
+      job.state !== "failed_to_start" &&
+      job.state !== "starting";
     const waits = absent && isLive(job) && ["no_mlx", null].includes(r.reason);
     const key = absent ? `${r.state}${r.reason}` : "";
     if (this.why.dataset.key === key) {
       return;
     }
     this.why.dataset.key = key;
-    fill(this.why, absent && h("div", { class: "note" }, icon("none"), h("b", null, `Allocations are not recorded: ${reasonText(r.reason ?? r.state)}.`),
-      h("p", null, waits ? "Recording starts by itself when it loads MLX. The limit and the charge line work as usual." : "The limit and the charge line work as usual.")));
+    fill(
+      this.why,
+      absent &&
+        h(
+          "div",
+          { class: "note" },
+          icon("none"),
+          h("b", null, `Allocations are not recorded: ${reasonText(r.reason ?? r.state)}.`),
+          h(
+            "p",
+            null,
+            waits
+              ? "Recording starts by itself when it loads MLX. The limit and the charge line work as usual."
+              : "The limit and the charge line work as usual.",
+          ),
+        ),
+    );
   }
 }
 
@@ -118,7 +180,10 @@ function factsOf(job, live, { report, crossedBy, grows }) {
   if (past !== null && past > 0) {
     out.push(["Past the limit", bytes(past), "at most", false, `${exact(past)} bytes`]);
   }
-  for (const [label, traceback] of [["Crossed by", crossedBy], ["Most of the growth", grows]]) {
+  for (const [label, traceback] of [
+    ["Crossed by", crossedBy],
+    ["Most of the growth", grows],
+  ]) {
     const frame = keyFrame(traceback);
     if (frame) {
       out.push([label, place(frame), "", true, `${frame[0]}:${frame[2]} ${frame[1]}`]);
@@ -133,7 +198,11 @@ function factsOf(job, live, { report, crossedBy, grows }) {
     out.push(["Processes", String(job.members)]);
   }
   if (job.recorder?.events > 0 && out.length < 6) {
-    out.push(["Events recorded", exact(job.recorder.events), job.recorder.lost > 0 ? `${exact(job.recorder.lost)} lost` : ""]);
+    out.push([
+      "Events recorded",
+      exact(job.recorder.events),
+      job.recorder.lost > 0 ? `${exact(job.recorder.lost)} lost` : "",
+    ]);
   }
   if (returned !== null && out.length < 6) {
     out.push(["Memory given back", `${Math.round(returned * 100)} %`]);

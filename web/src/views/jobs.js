@@ -12,8 +12,22 @@ import { hostStrip } from "./hoststrip.js";
 import { launchForm } from "./launch.js";
 import { canWrite } from "../lib/api.js";
 
-const SEGMENTS = [["all", "All"], ["live", "Live"], ["limit", "At limit"], ["failed", "Failed"], ["finished", "Finished"]];
-const COLUMNS = [["Job", ""], ["State", ""], ["Charge against its limit", ""], ["Active", "num hide-m"], ["Reserved", "num hide-m"], ["Time", "num"], ["What is happening, or how it ended", ""]];
+const SEGMENTS = [
+  ["all", "All"],
+  ["live", "Live"],
+  ["limit", "At limit"],
+  ["failed", "Failed"],
+  ["finished", "Finished"],
+];
+const COLUMNS = [
+  ["Job", ""],
+  ["State", ""],
+  ["Charge against its limit", ""],
+  ["Active", "num hide-m"],
+  ["Reserved", "num hide-m"],
+  ["Time", "num"],
+  ["What is happening, or how it ended", ""],
+];
 const STILL_MS = 3000;
 const TREND_POINTS = 600;
 
@@ -52,21 +66,75 @@ class JobsView {
   }
 
   build() {
-    this.search = h("input", { type: "search", placeholder: "Filter jobs", "aria-label": "Filter jobs", oninput: () => { this.query = this.search.value.trim().toLowerCase(); this.render(true); } });
+    this.search = h("input", {
+      type: "search",
+      placeholder: "Filter jobs",
+      "aria-label": "Filter jobs",
+      oninput: () => {
+        this.query = this.search.value.trim().toLowerCase();
+        this.render(true);
+      },
+    });
     this.segs = {};
-    const seg = h("span", { class: "seg", role: "group", "aria-label": "State" }, SEGMENTS.map(([id, label]) => {
-      this.segs[id] = h("button", { type: "button", "aria-pressed": "false", onclick: () => { this.segment = id; this.render(true); } }, label);
-      return this.segs[id];
-    }));
-    this.body = h("tbody", { role: "rowgroup", onkeydown: (e) => this.key(e), onpointermove: () => { this.movedAt = Date.now(); }, onclick: (e) => this.click(e), onfocusin: (e) => this.focusRow(e) });
+    const seg = h(
+      "span",
+      { class: "seg", role: "group", "aria-label": "State" },
+      SEGMENTS.map(([id, label]) => {
+        this.segs[id] = h(
+          "button",
+          {
+            type: "button",
+            "aria-pressed": "false",
+            onclick: () => {
+              this.segment = id;
+              this.render(true);
+            },
+          },
+          label,
+        );
+        return this.segs[id];
+      }),
+    );
+    this.body = h("tbody", {
+      role: "rowgroup",
+      onkeydown: (e) => this.key(e),
+      onpointermove: () => {
+        this.movedAt = Date.now();
+      },
+      onclick: (e) => this.click(e),
+      onfocusin: (e) => this.focusRow(e),
+    });
     this.groups = { live: groupRow(), ended: groupRow() };
     this.empty = h("div", { class: "empty" });
-    this.table = h("table", { class: "jobs", role: "table", "aria-label": "Jobs" },
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, COLUMNS.map(([name, cls]) => h("th", { class: cls, role: "columnheader", scope: "col" }, name)),
-        h("th", { role: "columnheader", scope: "col" }, h("span", { class: "vh" }, "Actions")))),
-      this.body);
-    this.el = h("div", { class: "v-jobs" }, h("h1", { class: "vh" }, "Jobs"), this.host.el, canWrite() ? this.form.el : null,
-      h("section", { class: "panel" }, h("div", { class: "bar" }, h("h2", null, "Jobs"), this.search, seg), this.table, this.empty));
+    this.table = h(
+      "table",
+      { class: "jobs", role: "table", "aria-label": "Jobs" },
+      h(
+        "thead",
+        { role: "rowgroup" },
+        h(
+          "tr",
+          { role: "row" },
+          COLUMNS.map(([name, cls]) => h("th", { class: cls, role: "columnheader", scope: "col" }, name)),
+          h("th", { role: "columnheader", scope: "col" }, h("span", { class: "vh" }, "Actions")),
+        ),
+      ),
+      this.body,
+    );
+    this.el = h(
+      "div",
+      { class: "v-jobs" },
+      h("h1", { class: "vh" }, "Jobs"),
+      this.host.el,
+      canWrite() ? this.form.el : null,
+      h(
+        "section",
+        { class: "panel" },
+        h("div", { class: "bar" }, h("h2", null, "Jobs"), this.search, seg),
+        this.table,
+        this.empty,
+      ),
+    );
   }
 
   destroy() {
@@ -93,21 +161,31 @@ class JobsView {
   wanted() {
     const all = [...store.jobs.values()];
     const counts = { all: all.length, live: 0, limit: 0, failed: 0, finished: 0 };
-    all.forEach((j) => { counts[bucketOf(j)]++; });
+    all.forEach((j) => {
+      counts[bucketOf(j)]++;
+    });
     SEGMENTS.forEach(([id, label]) => {
       text(this.segs[id], `${label} ${exact(counts[id])}`);
       this.segs[id].setAttribute("aria-pressed", String(this.segment === id));
     });
-    const shown = all.filter((j) => (this.segment === "all" || bucketOf(j) === this.segment) && this.matches(j));
-    const by = (member) => (a, b) => (toUs(b[member]) ?? 0) - (toUs(a[member]) ?? 0) || (a.id < b.id ? 1 : -1);
-    return { all, live: shown.filter(isLive).sort(by("created_at")), ended: shown.filter((j) => !isLive(j)).sort(by("ended_at")) };
+    const shown = all.filter(
+      (j) => (this.segment === "all" || bucketOf(j) === this.segment) && this.matches(j),
+    );
+    const by = (member) => (a, b) =>
+      (toUs(b[member]) ?? 0) - (toUs(a[member]) ?? 0) || (a.id < b.id ? 1 : -1);
+    return {
+      all,
+      live: shown.filter(isLive).sort(by("created_at")),
+      ended: shown.filter((j) => !isLive(j)).sort(by("ended_at")),
+    };
   }
 
   matches(job) {
     if (!this.query) {
       return true;
     }
-    const hay = `${job.name} ${joinLine(job.command ?? [])} ${job.outcome?.sentence ?? ""} ${job.id}`.toLowerCase();
+    const hay =
+      `${job.name} ${joinLine(job.command ?? [])} ${job.outcome?.sentence ?? ""} ${job.id}`.toLowerCase();
     return this.query.split(/\s+/).every((w) => hay.includes(w));
   }
 
@@ -131,7 +209,11 @@ class JobsView {
     let row = this.rows.get(job.id);
     if (!row) {
       const { id } = job;
-      row = createRow(job, () => store.jobs.get(id) ?? job, (j) => this.form.prefill(j));
+      row = createRow(
+        job,
+        () => store.jobs.get(id) ?? job,
+        (j) => this.form.prefill(j),
+      );
       this.rows.set(id, row);
     }
     return row;
@@ -171,12 +253,25 @@ class JobsView {
     if (key === "load") {
       fill(this.empty, h("p", null, "Fetching jobs."));
     } else if (key === "none") {
-      fill(this.empty, h("h2", null, "No jobs yet"), h("p", null, "Launch one here, or from a terminal:"),
+      fill(
+        this.empty,
+        h("h2", null, "No jobs yet"),
+        h("p", null, "Launch one here, or from a terminal:"),
         h("p", null, h("code", null, "bulkhead run --limit 6GiB -- python3 train.py")),
-        canWrite() && h("button", { type: "button", class: "btn primary", onclick: () => this.form.open() }, "Launch a job"));
+        canWrite() &&
+          h(
+            "button",
+            { type: "button", class: "btn primary", onclick: () => this.form.open() },
+            "Launch a job",
+          ),
+      );
     } else {
-      fill(this.empty, h("h2", null, "No job matches"), h("p", null, "Clear the filter to see all jobs."),
-        h("button", { type: "button", class: "btn", onclick: () => this.clear() }, "Clear the filter"));
+      fill(
+        this.empty,
+        h("h2", null, "No job matches"),
+        h("p", null, "Clear the filter to see all jobs."),
+        h("button", { type: "button", class: "btn", onclick: () => this.clear() }, "Clear the filter"),
+      );
     }
   }
 
@@ -203,7 +298,9 @@ class JobsView {
   focusRow(e) {
     const tr = e.target.closest("tr.j");
     if (tr) {
-      this.trs().forEach((t) => { t.tabIndex = t === tr ? 0 : -1; });
+      this.trs().forEach((t) => {
+        t.tabIndex = t === tr ? 0 : -1;
+      });
     }
   }
 
@@ -241,4 +338,3 @@ class JobsView {
 function groupRow() {
   return h("tr", { class: "grp", role: "row" }, h("td", { colspan: "8", role: "cell" }));
 }
-

@@ -38,7 +38,10 @@ export class JobView {
       }
     }
     this.head = new JobHead(this.get, (job) => this.nav.relaunch(job));
-    this.tab = new TABS[tab]({ get: this.get, onFacts: (f) => this.setFacts(f), route: (p, push) => this.route(p, push) }, params);
+    this.tab = new TABS[tab](
+      { get: this.get, onFacts: (f) => this.setFacts(f), route: (p, push) => this.route(p, push) },
+      params,
+    );
     this.head.setTab(tab);
     this.el.append(this.head.el, this.tab.el);
     this.offs = [
@@ -94,8 +97,15 @@ export class JobView {
 
   missing(e) {
     this.destroy();
-    this.el.replaceChildren(h("div", { class: "panel empty" }, h("h2", null, e && e.status !== 404 ? "This job could not be fetched" : "There is no such job"),
-      h("p", null, e && e.status !== 404 ? e.message : "It may have been removed."), h("a", { class: "btn", href: "#/jobs" }, "All jobs")));
+    this.el.replaceChildren(
+      h(
+        "div",
+        { class: "panel empty" },
+        h("h2", null, e && e.status !== 404 ? "This job could not be fetched" : "There is no such job"),
+        h("p", null, e && e.status !== 404 ? e.message : "It may have been removed."),
+        h("a", { class: "btn", href: "#/jobs" }, "All jobs"),
+      ),
+    );
   }
 
   redraw() {

@@ -58,9 +58,13 @@ class LaunchForm {
     this.f.ckptPath.value = spec?.checkpoint?.path ?? "";
     this.f.record.checked = spec?.record?.enabled ?? true;
     this.f.wall.value = spec?.wall_time_ms ? `${spec.wall_time_ms}ms` : "";
-    this.f.labels.value = Object.entries(src.labels ?? {}).map(([k, v]) => `${k}=${v}`).join("\n");
+    this.f.labels.value = Object.entries(src.labels ?? {})
+      .map(([k, v]) => `${k}=${v}`)
+      .join("\n");
     const keys = Object.keys(spec?.env ?? {});
-    this.note(keys.length ? `Values of ${keys.join(", ")} are not kept. Set them again under More settings.` : "");
+    this.note(
+      keys.length ? `Values of ${keys.join(", ")} are not kept. Set them again under More settings.` : "",
+    );
     this.open();
     this.refresh();
   }
@@ -97,18 +101,29 @@ class LaunchForm {
       text(this.f.limitHelp, "A number and a unit, for example 6 GiB.");
     } else {
       const b = bandsFor(n);
-      text(this.f.limitHelp, `${exact(n)} bytes. Warns at ${bytes(b.warning)}, kills at once at ${bytes(b.emergency)}, calm again below ${bytes(b.recovery)}.`);
+      text(
+        this.f.limitHelp,
+        `${exact(n)} bytes. Warns at ${bytes(b.warning)}, kills at once at ${bytes(b.emergency)}, calm again below ${bytes(b.recovery)}.`,
+      );
     }
-    text(this.f.modeHelp, enforce
-      ? "Two readings at or above the limit, then a checkpoint if it has one, TERM, and KILL after the grace period."
-      : "It is measured and recorded, and never stopped for its memory.");
-    text(this.f.submit, enforce ? (n === null ? "Launch" : `Launch with a ${limitText(n)} limit`) : "Launch and only observe");
+    text(
+      this.f.modeHelp,
+      enforce
+        ? "Two readings at or above the limit, then a checkpoint if it has one, TERM, and KILL after the grace period."
+        : "It is measured and recorded, and never stopped for its memory.",
+    );
+    text(
+      this.f.submit,
+      enforce ? (n === null ? "Launch" : `Launch with a ${limitText(n)} limit`) : "Launch and only observe",
+    );
     this.presetButtons();
   }
 
   presetButtons() {
     const total = store.host?.memory_total_bytes ?? 0;
-    const sizes = [1, 2, 4, 6, 8, 16, 32, 64].filter((g) => g * 1024 ** 3 <= Math.max(total, 1024 ** 3) * 0.8).slice(-4);
+    const sizes = [1, 2, 4, 6, 8, 16, 32, 64]
+      .filter((g) => g * 1024 ** 3 <= Math.max(total, 1024 ** 3) * 0.8)
+      .slice(-4);
     const list = sizes.map((g) => [`${g} GiB`, g * 1024 ** 3]);
     const peak = this.lastPeak();
     if (peak) {
@@ -117,7 +132,20 @@ class LaunchForm {
     const key = JSON.stringify([list, this.limitBytes()]);
     if (this.f.presets.dataset.key !== key) {
       this.f.presets.dataset.key = key;
-      fill(this.f.presets, list.map(([label, n]) => h("button", { type: "button", "aria-pressed": String(this.limitBytes() === n), onclick: () => this.setLimit(n) }, label)));
+      fill(
+        this.f.presets,
+        list.map(([label, n]) =>
+          h(
+            "button",
+            {
+              type: "button",
+              "aria-pressed": String(this.limitBytes() === n),
+              onclick: () => this.setLimit(n),
+            },
+            label,
+          ),
+        ),
+      );
     }
   }
 
@@ -137,7 +165,11 @@ class LaunchForm {
   body() {
     const f = this.f;
     const out = { command: this.argv.value() };
-    const put = (key, v) => { if (v !== "" && v !== undefined) { out[key] = v; } };
+    const put = (key, v) => {
+      if (v !== "" && v !== undefined) {
+        out[key] = v;
+      }
+    };
     if (out.command.length === 0) {
       throw new FieldError("command", "Give a program, for example python3 train.py.");
     }
@@ -201,9 +233,16 @@ class LaunchForm {
     }
     if (f.ckptSignal.value) {
       if (!f.ckptPath.value.trim()) {
-        throw new FieldError("checkpoint", "Say which file or folder the checkpoint appears in, so that it can be verified.");
+        throw new FieldError(
+          "checkpoint",
+          "Say which file or folder the checkpoint appears in, so that it can be verified.",
+        );
       }
-      out.checkpoint = { signal: f.ckptSignal.value, path: f.ckptPath.value.trim(), timeout: f.ckptTimeout.value.trim() || "30s" };
+      out.checkpoint = {
+        signal: f.ckptSignal.value,
+        path: f.ckptPath.value.trim(),
+        timeout: f.ckptTimeout.value.trim() || "30s",
+      };
     }
   }
 

@@ -10,10 +10,21 @@ export class LogFind {
     this.hits = [];
     this.at = -1;
     this.count = h("span", { class: "muted nowrap", role: "status" });
-    this.input = h("input", { type: "search", placeholder: "Find", "aria-label": "Find in the log", oninput: () => this.search(), onkeydown: (e) => this.key(e) });
-    this.el = h("span", { class: "find" }, this.input, this.count,
+    this.input = h("input", {
+      type: "search",
+      placeholder: "Find",
+      "aria-label": "Find in the log",
+      oninput: () => this.search(),
+      onkeydown: (e) => this.key(e),
+    });
+    this.el = h(
+      "span",
+      { class: "find" },
+      this.input,
+      this.count,
       h("button", { type: "button", class: "btn quiet", onclick: () => this.step(-1) }, "Previous"),
-      h("button", { type: "button", class: "btn quiet", onclick: () => this.step(1) }, "Next"));
+      h("button", { type: "button", class: "btn quiet", onclick: () => this.step(1) }, "Next"),
+    );
   }
 
   key(e) {
@@ -69,12 +80,22 @@ export class LogFind {
   }
 
   tell() {
-    text(this.count, this.input.value === "" ? "" : this.hits.length ? `${exact(this.at + 1)} of ${exact(this.hits.length)}` : "none");
+    text(
+      this.count,
+      this.input.value === ""
+        ? ""
+        : this.hits.length
+          ? `${exact(this.at + 1)} of ${exact(this.hits.length)}`
+          : "none",
+    );
   }
 }
 
 function markLine(line, words) {
   const parts = line.textContent.split(words);
   line.classList.add("found");
-  fill(line, parts.flatMap((p, i) => (i === 0 ? [p] : [h("mark", null, words), p])));
+  fill(
+    line,
+    parts.flatMap((p, i) => (i === 0 ? [p] : [h("mark", null, words), p])),
+  );
 }

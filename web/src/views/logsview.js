@@ -22,21 +22,48 @@ export class LogsView {
 
   build() {
     this.tabs = {};
-    const seg = h("span", { class: "seg", role: "group", "aria-label": "Stream" }, ["stdout", "stderr"].map((s) => {
-      this.tabs[s] = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.restart(s) }, s);
-      return this.tabs[s];
-    }));
-    this.pauseBtn = h("button", { type: "button", class: "btn", "aria-pressed": "false", onclick: () => this.setPaused(!this.paused) }, "Pause");
+    const seg = h(
+      "span",
+      { class: "seg", role: "group", "aria-label": "Stream" },
+      ["stdout", "stderr"].map((s) => {
+        this.tabs[s] = h(
+          "button",
+          { type: "button", "aria-pressed": "false", onclick: () => this.restart(s) },
+          s,
+        );
+        return this.tabs[s];
+      }),
+    );
+    this.pauseBtn = h(
+      "button",
+      { type: "button", class: "btn", "aria-pressed": "false", onclick: () => this.setPaused(!this.paused) },
+      "Pause",
+    );
     this.save = h("a", { class: "btn" }, "Download");
-    this.log = h("div", { class: "log", tabindex: "0", role: "log", "aria-live": "off", onscroll: () => this.scrolled(), onkeydown: (e) => this.key(e) });
-    this.earlier = h("button", { type: "button", class: "linkish", onclick: () => this.loadEarlier() }, "Load earlier");
+    this.log = h("div", {
+      class: "log",
+      tabindex: "0",
+      role: "log",
+      "aria-live": "off",
+      onscroll: () => this.scrolled(),
+      onkeydown: (e) => this.key(e),
+    });
+    this.earlier = h(
+      "button",
+      { type: "button", class: "linkish", onclick: () => this.loadEarlier() },
+      "Load earlier",
+    );
     this.head = h("div", { class: "sys" });
     this.lines = h("div", { class: "lines" });
     this.foot = h("div", { class: "sys" });
     this.log.append(this.head, this.lines, this.foot);
     this.find = new LogFind(this.lines, this.log);
-    this.el = h("section", { class: "panel v-logs", "aria-label": "Output" },
-      h("div", { class: "bar" }, seg, this.find.el, h("span", { class: "sp" }), this.pauseBtn, this.save), this.log);
+    this.el = h(
+      "section",
+      { class: "panel v-logs", "aria-label": "Output" },
+      h("div", { class: "bar" }, seg, this.find.el, h("span", { class: "sp" }), this.pauseBtn, this.save),
+      this.log,
+    );
   }
 
   restart(stream) {
@@ -197,7 +224,10 @@ export class LogsView {
 
   pauseText() {
     this.pauseBtn.setAttribute("aria-pressed", String(this.paused));
-    text(this.pauseBtn, this.paused ? (this.pending ? `${exact(this.pending)} new lines` : "Paused") : "Pause");
+    text(
+      this.pauseBtn,
+      this.paused ? (this.pending ? `${exact(this.pending)} new lines` : "Paused") : "Pause",
+    );
   }
 
   key(e) {

@@ -20,7 +20,10 @@ export class ReportView {
     const job = this.host.get();
     clearTimeout(this.timer);
     if (isLive(job)) {
-      this.say("The report appears when the job has ended.", "Until then the timeline and the trace so far are complete up to now.");
+      this.say(
+        "The report appears when the job has ended.",
+        "Until then the timeline and the trace so far are complete up to now.",
+      );
       return;
     }
     try {
@@ -43,29 +46,91 @@ export class ReportView {
   }
 
   say(head, detail) {
-    fill(this.prose, h("h2", null, "Report"), h("p", null, h("b", null, head)), h("p", { class: "muted" }, detail));
+    fill(
+      this.prose,
+      h("h2", null, "Report"),
+      h("p", null, h("b", null, head)),
+      h("p", { class: "muted" }, detail),
+    );
   }
 
   render(report, job) {
-    fill(this.prose, h("h2", null, "Report"), reportSections(report, job).map((s) => h("section", { class: "sec" }, h("h3", null, s.head),
-      h("div", null, s.paras.map((p) => h("p", null, p)), s.sum && sums(s.sum)))));
+    fill(
+      this.prose,
+      h("h2", null, "Report"),
+      reportSections(report, job).map((s) =>
+        h(
+          "section",
+          { class: "sec" },
+          h("h3", null, s.head),
+          h(
+            "div",
+            null,
+            s.paras.map((p) => h("p", null, p)),
+            s.sum && sums(s.sum),
+          ),
+        ),
+      ),
+    );
   }
 
   side() {
     const job = this.host.get();
     const links = api.links(job.id);
-    const row = (name, href, file, note) => h("li", null, h("b", null, name), h("a", { class: "btn", href, download: `${job.name}-${file}` }, file), h("span", { class: "muted" }, note));
-    return h("div", { class: "side" },
-      h("section", { class: "panel" }, h("h2", null, "Download"), h("ul", { class: "dl" },
-        row("Report", links.report, "report.json", "as written when the job ended"),
-        row("Allocator trace", links.pickle, "memory.pickle", "for memory_viz and pickle.load; also while it runs"),
-        row("Allocator events", links.events, "events.ndjson", "one JSON object a line"),
-        row("Standard output", links.stdout, "stdout.log", "plain text"),
-        row("Standard error", links.stderr, "stderr.log", "plain text"))),
-      h("section", { class: "panel" }, h("h2", null, "Open in memory_viz"), h("ol", { class: "steps" },
-        h("li", null, "Download ", h("code", null, "memory.pickle"), "."),
-        h("li", null, "Open ", h("a", { href: VIZ, rel: "noreferrer noopener", target: "_blank" }, "docs.pytorch.org/memory_viz", h("span", { class: "vh" }, " (new tab)")), "."),
-        h("li", null, "Drop the file on that page. It is read in your browser; nothing is uploaded."))));
+    const row = (name, href, file, note) =>
+      h(
+        "li",
+        null,
+        h("b", null, name),
+        h("a", { class: "btn", href, download: `${job.name}-${file}` }, file),
+        h("span", { class: "muted" }, note),
+      );
+    return h(
+      "div",
+      { class: "side" },
+      h(
+        "section",
+        { class: "panel" },
+        h("h2", null, "Download"),
+        h(
+          "ul",
+          { class: "dl" },
+          row("Report", links.report, "report.json", "as written when the job ended"),
+          row(
+            "Allocator trace",
+            links.pickle,
+            "memory.pickle",
+            "for memory_viz and pickle.load; also while it runs",
+          ),
+          row("Allocator events", links.events, "events.ndjson", "one JSON object a line"),
+          row("Standard output", links.stdout, "stdout.log", "plain text"),
+          row("Standard error", links.stderr, "stderr.log", "plain text"),
+        ),
+      ),
+      h(
+        "section",
+        { class: "panel" },
+        h("h2", null, "Open in memory_viz"),
+        h(
+          "ol",
+          { class: "steps" },
+          h("li", null, "Download ", h("code", null, "memory.pickle"), "."),
+          h(
+            "li",
+            null,
+            "Open ",
+            h(
+              "a",
+              { href: VIZ, rel: "noreferrer noopener", target: "_blank" },
+              "docs.pytorch.org/memory_viz",
+              h("span", { class: "vh" }, " (new tab)"),
+            ),
+            ".",
+          ),
+          h("li", null, "Drop the file on that page. It is read in your browser; nothing is uploaded."),
+        ),
+      ),
+    );
   }
 
   update() {
@@ -88,8 +153,21 @@ export class ReportView {
 }
 
 function sums(rows) {
-  return h("div", { class: "sum" }, rows.map((cells, i) => cells.map((c, k) => h("span", {
-    class: [i === rows.length - 1 && rows.length > 1 ? "tot" : "", k === 2 ? "muted" : ""].join(" ").trim(),
-  }, c))));
+  return h(
+    "div",
+    { class: "sum" },
+    rows.map((cells, i) =>
+      cells.map((c, k) =>
+        h(
+          "span",
+          {
+            class: [i === rows.length - 1 && rows.length > 1 ? "tot" : "", k === 2 ? "muted" : ""]
+              .join(" ")
+              .trim(),
+          },
+          c,
+        ),
+      ),
+    ),
+  );
 }
-

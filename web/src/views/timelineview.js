@@ -45,19 +45,46 @@ export class TimelineView {
       end: b("At the end", () => this.showInstant({ at: "end" }, true), { "aria-pressed": "false" }),
     };
     this.stopBtn = b("The stop", () => this.t.showStop());
-    this.followBtn = h("button", { type: "button", class: "btn follow", "aria-pressed": "true", onclick: () => this.toggleFollow() }, "Follow");
+    this.followBtn = h(
+      "button",
+      { type: "button", class: "btn follow", "aria-pressed": "true", onclick: () => this.toggleFollow() },
+      "Follow",
+    );
     this.error = h("p", { class: "c-bad plot-error", role: "alert" });
-    this.el = h("div", { class: "v-timeline" },
-      h("div", { class: "tl-grid" },
-        h("section", { class: "panel tl", "aria-label": "Memory over time" },
-          h("div", { class: "tl-tools" },
+    this.el = h(
+      "div",
+      { class: "v-timeline" },
+      h(
+        "div",
+        { class: "tl-grid" },
+        h(
+          "section",
+          { class: "panel tl", "aria-label": "Memory over time" },
+          h(
+            "div",
+            { class: "tl-tools" },
             h("span", { class: "seg", role: "group", "aria-label": "Instant" }, Object.values(this.at)),
-            h("span", { class: "seg", role: "group", "aria-label": "Zoom" }, b("−", () => this.t.zoom(1 / 0.6), { "aria-label": "Zoom out" }), b("+", () => this.t.zoom(0.6), { "aria-label": "Zoom in" }),
-              b("Whole run", () => this.t.reset()), this.stopBtn),
-            this.followBtn, this.t.rangeEl),
-          this.t.readout.el, this.error, this.t.plotEl, h("div", { class: "vhbox" }, this.t.table), h("div", { class: "over" }, this.t.overCanvas)),
-        this.list.el),
-      this.instant.el);
+            h(
+              "span",
+              { class: "seg", role: "group", "aria-label": "Zoom" },
+              b("−", () => this.t.zoom(1 / 0.6), { "aria-label": "Zoom out" }),
+              b("+", () => this.t.zoom(0.6), { "aria-label": "Zoom in" }),
+              b("Whole run", () => this.t.reset()),
+              this.stopBtn,
+            ),
+            this.followBtn,
+            this.t.rangeEl,
+          ),
+          this.t.readout.el,
+          this.error,
+          this.t.plotEl,
+          h("div", { class: "vhbox" }, this.t.table),
+          h("div", { class: "over" }, this.t.overCanvas),
+        ),
+        this.list.el,
+      ),
+      this.instant.el,
+    );
     this.update();
   }
 
@@ -142,10 +169,16 @@ export class TimelineView {
   fillHappened(model) {
     text(this.error, "");
     const job = this.host.get();
-    this.list.show(happened({
-      startUs: toUs(job.started_at), endUs: isLive(job) ? null : this.t.host.endUs(), command: joinLine(job.command ?? []).slice(0, 120),
-      markers: model.markers, losses: model.losses, outcome: job.outcome,
-    }));
+    this.list.show(
+      happened({
+        startUs: toUs(job.started_at),
+        endUs: isLive(job) ? null : this.t.host.endUs(),
+        command: joinLine(job.command ?? []).slice(0, 120),
+        markers: model.markers,
+        losses: model.losses,
+        outcome: job.outcome,
+      }),
+    );
     this.stopBtn.hidden = isLive(job) || this.t.stop() === null;
     this.at.limit.hidden = !model.markers.some((m) => m.kind === "limit_crossed");
     this.host.onFacts({ trend: this.t.trend });

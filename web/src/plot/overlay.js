@@ -1,0 +1,211 @@
+// What lies over the timeline's lines: their names, the bands' names at the right, the peak, the frame
+// of the stop lens, the cursor and the selection. Called by draw.js.
+
+import { bytes, clock, limit as limitText } from "../lib/format.js";
+import { spread } from "./layout.js";
+import { limitAt, valueAt } from "./model.js";
+import { font, token } from "./theme.js";
+
+/** Front to back: [series, width, dash]. */
+export const LINES = [
+  ["charge", 2.25, []],
+  ["reserved", 1.75, [6, 3]],
+  ["active", 1.6, []],
+];
+
+export function hline(g, x0, x1, y) {
+  g.beginPath();
+  g.moveTo(x0, y);
+  g.lineTo(x1, y);
+  g.stroke();
+}
+
+export function ring(g, px, py, r, color, width) {
+  g.beginPath();
+  g.arc(px, py, r, 0, 7);
+  g.fillStyle = token("surface");
+  g.fill();
+  g.strokeStyle = color;
+  g.lineWidth = width;
+  g.stroke();
+}
+
+export function bandNames(g, scene, lay) {
+  const band = limitAt(scene.model.limits, scene.range.to);
+  if (!band) {
+    return;
+  }
+  const x = lay.left + lay.plotWidth + 8 * lay.u;
+  const whole = limitText(band.limit_bytes);
+  const unit = band.limit_bytes / Number(whole.split(" ")[0]);
+  const short = (n) => {
+    const v = n / unit;
+    return v
+      .toFixed(v < 10 ? 2 : v < 100 ? 1 : 0)
+      .replace(/(\.\d*?)0+$/, "$1")
+      .replace(/\.$/, "");
+  };
+  const name = (long, brief) => (lay.small ? brief : long);
+  const labels = [
+    {
+      text: `${name("emergency", "kill")} ${short(band.emergency_bytes)}`,
+      n: band.emergency_bytes,
+      color: "limit",
+    },
+    {
+      text: `limit ${lay.small ? whole.split(" ")[0] : whole}`,
+      n: band.limit_bytes,
+      color: "limit",
+      fixed: true,
+    },
+    { text: `${name("warning", "warn")} ${short(band.warning_bytes)}`, n: band.warning_bytes, color: "warn" },
+    {
+      text: `${name("recovery", "calm")} ${short(band.recovery_bytes)}`,
+      n: band.recovery_bytes,
+      color: "muted",
+    },
+  ].map((l) => ({ ...l, y: lay.y(l.n) }));
+  g.textAlign = "left";
+  for (const l of spread(labels, 14 * lay.u)) {
+    g.font = font(0.857, l.fixed ? 650 : 400);
+    g.fillStyle = token(l.color);
+    g.fillText(l.text, x, l.y);
+  }
+}
+
+/** Names on the lines, where the three are far enough apart and none touches the limit. */
+export function lineNames({ g, lay, panel, y }, band) {
+  if (panel.w < 300 * lay.u || panel.kind === "main") {
+    return;
+  }
+  const gap = 17 * lay.u;
+  const wall = band ? y(band.limit_bytes) : -1e4;
+  for (let f = 0.1; f < 0.86; f += 0.04) {
+    const us = panel.from + f * (panel.to - panel.from);
+    const at = LINES.map(([key]) => [key, valueAt(panel.model, key, us)?.max ?? null]);
+    const ahead = LINES.map(
+      ([key]) => valueAt(panel.model, key, us + 0.08 * (panel.to - panel.from))?.max ?? null,
+    );
+    if (at.some(([, v]) => v === null) || ahead.some((v) => v === null)) {
+      continue;
+    }
+    const ys = at.map(([key, v], i) => [
+      key,
+      key === "active" ? y(Math.min(v, ahead[i])) + 13 * lay.u : y(Math.max(v, ahead[i])) - 10 * lay.u,
+    ]);
+    const apart = ys[1][1] - ys[0][1] > gap && ys[2][1] - ys[1][1] > gap;
+    if (apart && ys.every(([, py]) => Math.abs(py - wall) > 12 * lay.u && py < lay.top + lay.height - 8)) {
+      ys.forEach(([key, py]) => haloText(g, key, panel.x + f * panel.w, py, token(key)));
+      return;
+    }
+  }
+}
+
+function haloText(g, label, px, py, color) {
+  g.font = font(0.9, 600);
+  g.textAlign = "left";
+  g.lineWidth = 4;
+  g.strokeStyle = token("surface");
+  g.strokeText(label, px, py);
+  g.fillStyle = color;
+  g.fillText(label, px, py);
+}
+
+export function peak({ g, scene, lay, panel, x, y }) {
+  const p = scene.model.peak.charge;
+  if (!p || panel.kind === "main" || p.at_us < panel.from || p.at_us > panel.to) {
+    return;
+  }
+  const px = x(p.at_us);
+  const py = y(p.charge_bytes);
+  ring(g, px, py, 4.5, token("charge"), 2);
+  g.font = font(0.857, 650);
+  const label = `peak ${bytes(p.charge_bytes)}`;
+  const w = g.measureText(label).width + 12 * lay.u;
+  const h = 19 * lay.u;
+  const bx = Math.max(panel.x + 3, Math.min(px - w / 2, panel.x + panel.w - w - 3));
+  const by = py - h - 9 < lay.top + 2 ? py + 9 : py - h - 9;
+  g.fillStyle = token("surface");
+  g.fillRect(bx, by, w, h);
+  g.strokeStyle = token("line-strong");
+  g.lineWidth = 1;
+  g.strokeRect(bx + 0.5, by + 0.5, w - 1, h - 1);
+  g.fillStyle = token("charge");
+  g.textAlign = "left";
+  g.fillText(label, bx + 6 * lay.u, by + h / 2 + 0.5);
+}
+
+export function lensFrame({ g, scene, lay, panel }) {
+  const main = lay.panels[0];
+  const mx = main.x + ((panel.from - main.from) / (main.to - main.from)) * main.w;
+  const y = lay.top + lay.height;
+  g.strokeStyle = token("line-strong");
+  g.lineWidth = 1;
+  g.beginPath();
+  g.moveTo(mx, y);
+  g.lineTo(mx, y + 9);
+  g.lineTo(panel.x - 6, y + 9);
+  g.stroke();
+  g.strokeRect(panel.x - 0.5, lay.top - 0.5, panel.w + 1, lay.height + 1);
+  g.font = font(0.857);
+  g.fillStyle = token("muted");
+  g.textAlign = "left";
+  g.fillText(
+    `the stop, ${((scene.stop.to - scene.stop.from) / 1e6).toFixed(0)} s`,
+    panel.x + 7,
+    y - 11 * lay.u,
+  );
+}
+
+export function cursor({ g, scene, lay, panel, x, y }) {
+  const us = scene.cursor;
+  const inLens = lay.panels.length > 1 && us >= scene.stop.from && us <= scene.stop.to;
+  if (us === null || us < panel.from || us > panel.to || (panel.kind === "main" && inLens)) {
+    return;
+  }
+  const px = x(us);
+  g.strokeStyle = token("ink");
+  g.lineWidth = 1;
+  g.beginPath();
+  g.moveTo(px, lay.top);
+  g.lineTo(px, lay.top + lay.height + 5);
+  g.stroke();
+  for (const [key] of LINES) {
+    const v = valueAt(panel.model, key, us);
+    if (v) {
+      g.beginPath();
+      g.arc(px, y(v.max), 3.5, 0, 7);
+      g.fillStyle = token(key);
+      g.fill();
+      g.strokeStyle = token("surface");
+      g.lineWidth = 1.5;
+      g.stroke();
+    }
+  }
+  const label = clock(us, panel.to - panel.from < 10e6 ? 3 : 1);
+  g.font = font(0.857, 600);
+  const w = g.measureText(label).width + 12 * lay.u;
+  const h = 18 * lay.u;
+  const bx = Math.min(lay.w - w - 2, Math.max(2, px - w / 2));
+  g.fillStyle = token("ink");
+  g.fillRect(bx, lay.top + lay.height + 5, w, h);
+  g.fillStyle = token("surface");
+  g.textAlign = "center";
+  g.fillText(label, bx + w / 2, lay.top + lay.height + 5.5 + h / 2);
+}
+
+export function selection({ g, scene, lay, panel, x }) {
+  const s = scene.selection;
+  if (!s || s.kind !== panel.kind) {
+    return;
+  }
+  const x0 = x(Math.min(s.from, s.to));
+  const x1 = x(Math.max(s.from, s.to));
+  g.fillStyle = token("ink");
+  g.globalAlpha = 0.12;
+  g.fillRect(x0, lay.top, x1 - x0, lay.height);
+  g.globalAlpha = 1;
+  g.strokeStyle = token("ink");
+  g.lineWidth = 1;
+  g.strokeRect(x0 + 0.5, lay.top + 0.5, Math.max(1, x1 - x0 - 1), lay.height - 1);
+}
