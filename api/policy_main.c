@@ -1,5 +1,7 @@
 /* bulkhead-policy: replays events through the policy machine. See `bulkhead-policy --help`. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,13 +85,31 @@ static int load_config(const char *path, struct bh_policy_config *ret_config, st
     return r;
 }
 
-static int run_events(const struct bh_policy_config *config, FILE *in)
+/* The full-rate samples that lie beside a journal; there need not be any. */
+static int open_samples(const char *events_path, const char *name)
 {
+    char path[PATH_MAX];
+    const char *slash = strrchr(events_path, '/');
+    int folder = slash ? (int)(slash - events_path) + 1 : 0;
+    int n = snprintf(path, sizeof path, "%.*s%s", folder, events_path, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+static int run_events(const struct bh_policy_config *config, FILE *in, const char *events_path)
+{
+    BH_SCOPED_FD int samples_0 = open_samples(events_path, "samples.0");
+    BH_SCOPED_FD int samples_1 = open_samples(events_path, "samples.1");
     struct bh_diag diag = {0};
     struct bh_replay replay;
     uint64_t line = 0;
     char where[64] = "events";
     bh_replay_start(&replay, config, stdout);
+    if (in != stdin) {
+        replay.samples_fds[0] = samples_0;
+        replay.samples_fds[1] = samples_1;
+    }
     int r = bh_replay_run(&replay, in, &line, &diag);
     bh_replay_done(&replay);
     if (fflush(stdout) != 0 && r == BH_OK)
@@ -119,7 +139,7 @@ static int replay(const char *config_path, const char *events_path)
     }
     if (in == stdin) /* a peer may wait for each answer before it sends the next event */
         setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-    return run_events(&config, in);
+    return run_events(&config, in, events_path);
 }
 
 static int usage(const char *what)

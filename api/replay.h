@@ -38,6 +38,7 @@ struct bh_replay {
     struct bh_policy_state state;
     struct bh_bytes line; /* owned; the result being written */
     FILE *out;            /* borrowed */
+    int samples_fds[2];   /* borrowed; samples files beside a journal, -1 none (as at the start) */
 };
 
 void bh_replay_start(struct bh_replay *replay, const struct bh_policy_config *config, FILE *out);

@@ -1,6 +1,7 @@
 #include "api/replay_journal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/replay_track.h"
 #include "core/wire/journal.h"
@@ -64,18 +65,47 @@ static int convert(struct bh_track *track, struct bh_replay_journal *ret_journal
     return BH_OK;
 }
 
-int bh_replay_journal_load(int fd, struct bh_replay_journal *ret_journal, struct bh_diag *diag)
+static void add_samples_file(int fd, const char *run_id, struct bh_track *track)
 {
     struct bh_journal_reader *reader = NULL;
     struct bh_record record;
+    if (fd < 0 || bh_journal_reader_new(fd, &reader, NULL) < 0)
+        return;
+    if (strcmp(bh_journal_reader_header(reader)->run_id, run_id) == 0) {
+        while (bh_journal_reader_next(reader, &record) > 0) {
+            if (record.kind == BH_RECORD_SAMPLE)
+                bh_track_add(track, &record);
+        }
+    }
+    bh_journal_reader_free(reader);
+}
+
+/* The whole journal; ret_run tells one of a run from a samples file. */
+static int add_journal(struct bh_journal_reader *reader, struct bh_track *track, bool *ret_run)
+{
+    struct bh_record record;
+    int r;
+    while ((r = bh_journal_reader_next(reader, &record)) > 0) {
+        *ret_run = *ret_run || record.kind != BH_RECORD_SAMPLE;
+        bh_track_add(track, &record);
+    }
+    return r;
+}
+
+int bh_replay_journal_load(int fd, const int *samples_fds, struct bh_replay_journal *ret_journal,
+                           struct bh_diag *diag)
+{
+    struct bh_journal_reader *reader = NULL;
     struct bh_track track = {0};
+    bool is_run = false;
     int r = bh_journal_reader_new(fd, &reader, diag);
     if (r < 0)
         return r;
-    track.zero_ns = bh_journal_reader_header(reader)->anchor.mono.ns;
-    while ((r = bh_journal_reader_next(reader, &record)) > 0)
-        bh_track_add(&track, &record);
-    int broken = r < 0 ? r : BH_OK;
+    const struct bh_journal_header *header = bh_journal_reader_header(reader);
+    track.zero_ns = header->anchor.mono.ns;
+    int broken = add_journal(reader, &track, &is_run);
+    for (int i = 0; i < BH_REPLAY_SAMPLES_FILES && samples_fds && is_run; i++)
+        add_samples_file(samples_fds[i], header->run_id, &track);
     r = convert(&track, ret_journal, diag);
     if (r == BH_OK && broken < 0)
         r = bh_err_set(diag, broken, NULL, "the journal is corrupt after %llu bytes",

@@ -25,10 +25,14 @@ struct bh_replay_journal {
     size_t count;
 };
 
-/* fd is borrowed and read with pread. A journal that ends early gives what it holds; one that is
- * corrupt gives what lies before, and the error. Other failures: no header (MALFORMED, TRUNCATED,
- * CHECKSUM, VERSION), NOMEM, IO; then nothing is given. */
-int bh_replay_journal_load(int fd, struct bh_replay_journal *ret_journal, struct bh_diag *diag);
+#define BH_REPLAY_SAMPLES_FILES 2
+
+/* Descriptors are borrowed and read with pread; samples_fds (NULL allowed) may hold -1, and a file
+ * that is damaged or another run's is left out. A journal that ends early gives what it holds; one
+ * that is corrupt gives what lies before, and the error. Other failures: no header (MALFORMED,
+ * TRUNCATED, CHECKSUM, VERSION), NOMEM, IO; then nothing is given. */
+int bh_replay_journal_load(int fd, const int *samples_fds, struct bh_replay_journal *ret_journal,
+                           struct bh_diag *diag);
 void bh_replay_journal_done(struct bh_replay_journal *journal);
 
 #endif

@@ -12,7 +12,7 @@
 
 void bh_replay_start(struct bh_replay *replay, const struct bh_policy_config *config, FILE *out)
 {
-    *replay = (struct bh_replay){.config = config, .out = out};
+    *replay = (struct bh_replay){.config = config, .out = out, .samples_fds = {-1, -1}};
     bh_policy_start(config, &replay->state);
 }
 
@@ -114,7 +114,7 @@ static int run_journal(struct bh_replay *replay, const char *begin, size_t lengt
     int r = copy_journal(begin, length, in, copy, diag);
     if (r < 0)
         return r;
-    int loaded = bh_replay_journal_load(fileno(copy), &journal, diag);
+    int loaded = bh_replay_journal_load(fileno(copy), replay->samples_fds, &journal, diag);
     for (size_t i = 0; i < journal.count && r == BH_OK; i++)
         r = feed_with_ticks(replay, &journal.events[i], diag);
     bh_replay_journal_done(&journal);

@@ -175,7 +175,7 @@ void bh_track_add(struct bh_track *track, const struct bh_record *record)
         add_run_record(track, record);
 }
 
-/* The precise point was noted shortly after its reading was captured, an exact round between. */
+/* A precise point is noted shortly after its reading was captured, an exact round between. */
 #define SAME_READING_NS 1000000000ull
 
 static bool is_same_reading(const struct bh_track_point *span, const struct bh_track_point *precise)
@@ -184,18 +184,48 @@ static bool is_same_reading(const struct bh_track_point *span, const struct bh_t
            precise->at_ns <= span->to_ns + SAME_READING_NS;
 }
 
-void bh_track_settle(struct bh_track *track)
+/* From the first to the last sample every reading is known: nothing else is needed there. */
+static void settle_covered(struct bh_track_point *points, size_t count)
 {
-    size_t count;
-    struct bh_track_point *points = bh_track_points(track, &count);
+    uint64_t from = UINT64_MAX;
+    uint64_t to = 0;
     for (size_t i = 0; i < count; i++) {
-        if (points[i].origin != BH_TRACK_CROSSING && points[i].origin != BH_TRACK_DECISION)
+        if (points[i].origin != BH_TRACK_SAMPLE)
+            continue;
+        if (points[i].captured_at_ns < from)
+            from = points[i].captured_at_ns;
+        if (points[i].at_ns > to)
+            to = points[i].at_ns;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (points[i].origin == BH_TRACK_SPAN && points[i].at_ns >= from && points[i].at_ns <= to)
+            points[i].dropped = true;
+        /* noted shortly after their reading was taken */
+        if ((points[i].origin == BH_TRACK_CROSSING || points[i].origin == BH_TRACK_DECISION) &&
+            points[i].at_ns >= from && points[i].at_ns <= to + SAME_READING_NS)
+            points[i].dropped = true;
+    }
+}
+
+static void settle_precise(struct bh_track_point *points, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (points[i].dropped ||
+            (points[i].origin != BH_TRACK_CROSSING && points[i].origin != BH_TRACK_DECISION))
             continue;
         for (size_t k = 0; k < count; k++) {
             if (points[k].origin == BH_TRACK_SPAN && is_same_reading(&points[k], &points[i]))
                 points[k].dropped = true;
         }
     }
+}
+
+void bh_track_settle(struct bh_track *track)
+{
+    size_t count;
+    struct bh_track_point *points = bh_track_points(track, &count);
+    settle_covered(points, count);
+    settle_precise(points, count);
 }
 
 uint64_t bh_track_policy_time(const struct bh_track *track, uint64_t at_ns)

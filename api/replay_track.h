@@ -46,7 +46,8 @@ struct bh_track_gap {
 
 void bh_track_done(struct bh_track *track);
 void bh_track_add(struct bh_track *track, const struct bh_record *record);
-/* Marks the points of spans that are the same reading as a crossing or a decision. */
+/* Marks points that stand for a reading which another point tells better: where full-rate samples
+ * are there, all others; else those of spans that are the crossing or the decision. */
 void bh_track_settle(struct bh_track *track);
 
 struct bh_track_point *bh_track_points(struct bh_track *track, size_t *ret_count);

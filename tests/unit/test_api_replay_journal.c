@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "api/replay.h"
+#include "api/replay_journal.h"
 #include "core/base/clock.h"
 #include "core/base/scoped.h"
 #include "core/wire/journal.h"
@@ -45,13 +47,18 @@ static struct bh_record record_at(enum bh_record_kind kind, uint64_t ms)
     return record;
 }
 
-static void begin(struct writer *writer, uint64_t limit, uint32_t breaches)
+static void begin_header(struct writer *writer)
 {
     unsigned char header_bytes[BH_JOURNAL_HEADER_BYTES];
     struct bh_journal_header header = {.run_id = RUN_ID, .anchor = {.mono = {LAUNCH - 7 * MS}}};
     *writer = (struct writer){0};
     bh_journal_header_encode(&header, header_bytes);
     bh_bytes_append(&writer->bytes, header_bytes, sizeof header_bytes);
+}
+
+static void begin(struct writer *writer, uint64_t limit, uint32_t breaches)
+{
+    begin_header(writer);
     struct bh_record config = record_at(BH_RECORD_CONFIG, 0);
     config.config.mode = BH_MODE_ENFORCE;
     config.config.limit_bytes = limit;
@@ -266,18 +273,75 @@ static void samples_file_is_exact(void **state)
 {
     (void)state;
     struct writer writer;
-    begin(&writer, 100, 2);
-    struct bh_record record = record_at(BH_RECORD_SAMPLE, 3);
-    record.sample.captured_at = at_ms(2);
-    record.sample.processed_at = at_ms(3);
+    begin_header(&writer);
+    struct bh_record record = record_at(BH_RECORD_SAMPLE, 10);
+    record.sample.captured_at = at_ms(9);
+    record.sample.processed_at = at_ms(10);
     record.sample.window_ns = 300 * MS;
     record.sample.bytes = known(5);
     put(&writer, record);
     record.sample.window_ns = 1;
     put(&writer, record);
     check(&writer, "{\"mode\":\"enforce\",\"limit\":100}",
-          LINE(3000000, "normal", "{\"type\":\"record_missing\"}", null)
-              LINE(3000000, "normal", OBS, null));
+          LINE(17000000, "normal", "{\"type\":\"record_missing\"}", null)
+              LINE(17000000, "normal", OBS, null));
+}
+
+/* A samples file beside the journal tells every reading of its time: spans, crossing and decision
+ * there are left out, what lies before stays. Another run's file is ignored. */
+static void put_sample(struct writer *writer, uint64_t ms, uint64_t bytes)
+{
+    struct bh_record record = record_at(BH_RECORD_SAMPLE, ms);
+    record.sample.captured_at = record.sample.processed_at = at_ms(ms);
+    record.sample.bytes = known(bytes);
+    put(writer, record);
+}
+
+static int file_of(const struct writer *writer)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(fwrite(writer->bytes.data, 1, writer->bytes.length, file),
+                     writer->bytes.length);
+    assert_int_equal(fflush(file), 0);
+    int fd = dup(fileno(file));
+    fclose(file);
+    return fd;
+}
+
+static void samples_beside_a_journal(void **state)
+{
+    (void)state;
+    struct writer run;
+    struct writer samples;
+    struct bh_replay_journal journal = {0};
+    a_run(&run);
+    begin_header(&samples);
+    put_sample(&samples, 1000, 91);
+    put_sample(&samples, 1500, 95);
+    put_sample(&samples, 1900, 100);
+    put_sample(&samples, 1949, 102);
+    put_sample(&samples, 2100, 50);
+    int fd = file_of(&run);
+    int fds[] = {-1, file_of(&samples)};
+    assert_int_equal(bh_replay_journal_load(fd, fds, &journal, NULL), BH_OK);
+    const uint64_t expected[][2] = {{0, 80},     {950, 90},   {1000, 91}, {1500, 95},
+                                    {1900, 100}, {1949, 102}, {2100, 50}};
+    assert_int_equal(journal.count, 8);
+    for (size_t i = 0; i < 7; i++) {
+        assert_int_equal(journal.events[i].at_ns, expected[i][0] * MS);
+        assert_int_equal(journal.events[i].sample.bytes, expected[i][1]);
+    }
+    assert_int_equal(journal.events[7].kind, BH_POLICY_EVENT_PROCESS_EXITED);
+    bh_replay_journal_done(&journal);
+    /* the samples file alone; its own copy beside it is not added to it */
+    assert_int_equal(bh_replay_journal_load(fds[1], fds, &journal, NULL), BH_OK);
+    assert_int_equal(journal.count, 5);
+    bh_replay_journal_done(&journal);
+    close(fd);
+    close(fds[1]);
+    bh_bytes_done(&run.bytes);
+    bh_bytes_done(&samples.bytes);
 }
 
 static void damage_is_told(void **state)
@@ -313,6 +377,7 @@ int main(void)
         cmocka_unit_test(other_transitions_are_no_readings),
         cmocka_unit_test(unusable_spans_and_gaps),
         cmocka_unit_test(samples_file_is_exact),
+        cmocka_unit_test(samples_beside_a_journal),
         cmocka_unit_test(damage_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
