@@ -165,7 +165,7 @@ function lines(ctx) {
   const { g, lay, panel, y } = ctx;
   const all = {};
   for (const [key] of LINES) {
-    all[key] = runs(panel.model, key, panel.from, panel.to, panel.w, key !== "charge");
+    all[key] = runs(panel.model, key, panel.from, panel.to, panel.w, true);
   }
   g.save();
   g.beginPath();

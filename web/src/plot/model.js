@@ -92,8 +92,8 @@ const end = (model, i) => (i + 1 < model.t.length ? model.t[i + 1] : model.to);
 
 /**
  * One series over [from, to] in `width` pixels, as runs of [x, low, high] split where it is unknown.
- * Dense (more buckets than pixels): extremes per pixel column. Else each bucket exactly; `step` holds
- * its value to the bucket's end, as active and reserved do between events.
+ * Dense (more buckets than pixels): extremes per pixel column. Else each bucket exactly; with `step` a
+ * value holds to its bucket's end, as readings and allocator counters do: nothing in between is made up.
  */
 export function runs(model, key, from, to, width, step) {
   const lows = model[`${key}Min`];

@@ -3,7 +3,7 @@
 
 import { append, fill, h, icon } from "../lib/dom.js";
 import { api, canWrite } from "../lib/api.js";
-import { ago, bytes } from "../lib/format.js";
+import { ago, bytes, duration, GiB } from "../lib/format.js";
 import { dropJob, putJob } from "../lib/store.js";
 import { checkpointLine, isLive, value } from "../lib/words.js";
 
@@ -79,18 +79,25 @@ async function attempt(what, request) {
   }
 }
 
+/** What a stop will do, in words; the spec says how long. Without it the order alone. */
+export function stopWords(job, spec) {
+  const signal = (spec?.stop?.signal ?? "its stop signal").replace(/^SIG/, "");
+  const g = spec?.stop?.grace;
+  const held = (value(job.charge) ?? 0) / GiB;
+  const grace = g ? duration(Math.min(g.max_ms, g.base_ms + g.per_gib_ms * held)) : "its grace period";
+  const leave = g ? `${grace} to leave, longer while memory falls` : grace;
+  const ask = spec?.checkpoint?.timeout_ms ? ` (up to ${duration(spec.checkpoint.timeout_ms)})` : "";
+  const then = `gets ${signal} and ${leave}, then KILL.`;
+  return hasCheckpoint(job) ? `It is asked for a checkpoint first${ask}, then ${then}` : `It ${then}`;
+}
+
 export async function askStop(job) {
+  const spec = await api.spec(job.id).catch(() => null);
   const first = h("input", { type: "checkbox", checked: true });
   const body = h(
     "div",
     null,
-    h(
-      "p",
-      null,
-      hasCheckpoint(job)
-        ? "It is asked for a checkpoint first, then gets its stop signal and its grace period, then KILL."
-        : "It gets its stop signal and its grace period, then KILL.",
-    ),
+    h("p", null, stopWords(job, spec)),
     h("p", { class: "muted" }, checkpointLine(job, agoText(job))),
     hasCheckpoint(job) && h("p", null, h("label", null, first, "Checkpoint first")),
   );

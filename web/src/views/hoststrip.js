@@ -68,7 +68,14 @@ function fillCells(cells, host) {
     cells[id].val.title = n === null || n === undefined ? "" : `${exact(n)} bytes`;
   }
   text(cells.committed_bytes.note, `of ${plural(host.committed_jobs, "job")}`);
-  text(cells.fits_now_bytes.note, "more, by limits");
+  const short = host.fits_now_bytes < 0;
+  if (short) {
+    text(cells.fits_now_bytes.val, "nothing");
+  }
+  text(
+    cells.fits_now_bytes.note,
+    short ? `more: limits go ${bytes(-host.fits_now_bytes)} past memory` : "more, by limits",
+  );
 }
 
 function sentence(host) {

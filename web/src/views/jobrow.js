@@ -40,9 +40,18 @@ export function createRow(job, get, onRelaunch) {
     e.out,
     e.act,
   );
-  const row = { tr, e, glyph: "", draw: () => drawLimitBar(e.bar, barOf(get())) };
+  const row = { tr, e, glyph: "", draw: (again) => drawBar(row, barOf(get()), again) };
   row.update = (trend) => update(row, get(), trend, get, onRelaunch);
   return row;
+}
+
+/** Draws only what changed: most rows stand still. */
+function drawBar(row, bar, again) {
+  const key = JSON.stringify(bar);
+  if (again || key !== row.bar) {
+    row.bar = key;
+    drawLimitBar(row.e.bar, bar);
+  }
 }
 
 const barOf = (job) => ({

@@ -28,6 +28,8 @@ const COLUMNS = [
   ["Time", "num"],
   ["What is happening, or how it ended", ""],
 ];
+const RENDER_MS = 200;
+const ENDED_ROWS = 200;
 const STILL_MS = 3000;
 const TREND_POINTS = 600;
 
@@ -60,7 +62,7 @@ class JobsView {
     }
     this.offs = [on("jobs", () => this.schedule())];
     this.timer = setInterval(() => this.schedule(), 1000);
-    this.resize = new ResizeObserver(() => this.rows.forEach((r) => r.draw()));
+    this.resize = new ResizeObserver(() => this.rows.forEach((r) => r.draw(true)));
     this.resize.observe(this.body);
     this.render();
   }
@@ -106,6 +108,16 @@ class JobsView {
     });
     this.groups = { live: groupRow(), ended: groupRow() };
     this.empty = h("div", { class: "empty" });
+    this.most = ENDED_ROWS;
+    this.more = h("button", {
+      type: "button",
+      class: "btn quiet more-rows",
+      hidden: true,
+      onclick: () => {
+        this.most += ENDED_ROWS;
+        this.render(true);
+      },
+    });
     this.table = h(
       "table",
       { class: "jobs", role: "table", "aria-label": "Jobs" },
@@ -132,6 +144,7 @@ class JobsView {
         { class: "panel" },
         h("div", { class: "bar" }, h("h2", null, "Jobs"), this.search, seg),
         this.table,
+        this.more,
         this.empty,
       ),
     );
@@ -140,21 +153,22 @@ class JobsView {
   destroy() {
     this.offs.forEach((off) => off());
     clearInterval(this.timer);
-    cancelAnimationFrame(this.frame);
+    clearTimeout(this.pending);
     this.resize.disconnect();
     this.host.destroy();
   }
 
   redraw() {
     this.host.draw();
-    this.rows.forEach((r) => r.draw());
+    this.rows.forEach((r) => r.draw(true));
   }
 
+  /** At most RENDER_MS apart: with many jobs, samples come faster than anyone reads. */
   schedule() {
-    this.frame ||= requestAnimationFrame(() => {
-      this.frame = 0;
+    this.pending ||= setTimeout(() => {
+      this.pending = 0;
       this.render();
-    });
+    }, RENDER_MS);
   }
 
   /** Live jobs by start, then ended ones by end, both newest first, as filtered. */
@@ -191,16 +205,19 @@ class JobsView {
 
   render(force = false) {
     const { all, live, ended } = this.wanted();
+    const listed = ended.slice(0, this.most);
     const order = [
       ...(live.length ? [this.groups.live, ...live.map((j) => this.row(j).tr)] : []),
-      ...(ended.length ? [this.groups.ended, ...ended.map((j) => this.row(j).tr)] : []),
+      ...(ended.length ? [this.groups.ended, ...listed.map((j) => this.row(j).tr)] : []),
     ];
     text(this.groups.live.firstChild, `Live, ${exact(live.length)}`);
     text(this.groups.ended.firstChild, `Ended, ${exact(ended.length)}`);
     this.place(order, force);
-    for (const job of [...live, ...ended]) {
+    for (const job of [...live, ...listed]) {
       this.rows.get(job.id).update(this.trend(job));
     }
+    this.more.hidden = ended.length <= this.most;
+    text(this.more, `Show ${exact(ended.length - this.most)} more`);
     this.showEmpty(all.length, order.length);
     this.roving();
   }
