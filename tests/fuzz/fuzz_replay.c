@@ -1,5 +1,5 @@
 /* libFuzzer: config and events of the replay tool. The first line of the input is the config, the
- * rest the events (a journal among them). Corpus: tests/golden/policy, joined. */
+ * rest the events (a journal among them). Corpus: some cases of tests/golden/policy, joined. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
