@@ -8,7 +8,8 @@ const w = await load("lib/words.js");
 const { happened } = await load("lib/happened.js");
 const { reportFacts, reportSections } = await load("lib/reportwords.js");
 const { trendToLimit } = await load("lib/trend.js");
-const { flameTree, frameKind, keyFrame, primitiveColors, viaFrame } = await load("lib/stacks.js");
+const { flameTree, frameKind, growthTrees, keyFrame, primitiveColors, viaFrame } =
+  await load("lib/stacks.js");
 const example = (name) => JSON.parse(readFileSync(join(OPENAPI, "examples", name), "utf8"));
 
 test("every state has a glyph and a word", () => {
@@ -171,4 +172,19 @@ test("the flame tree keeps every byte", () => {
   check(root);
   assert.equal(primitiveColors(live.groups)("Full"), 0);
   assert.equal(primitiveColors(live.groups)(null), 8);
+});
+
+test("comparing: what grew and what shrank, each to the byte, groups keep their number", () => {
+  const group = (name, growth) => ({
+    traceback: [["a.py", name, 1]],
+    primitive_name: name,
+    bytes: 100,
+    growth_bytes: growth,
+  });
+  const { grew, shrank } = growthTrees([group("A", 30), group("B", -20), group("C", 0), group("D", 5)]);
+  assert.equal(grew.bytes, 35);
+  assert.equal(shrank.bytes, 20);
+  const numbers = (n) => (n.kids.length ? n.kids.flatMap(numbers) : [n.group]);
+  assert.deepEqual(numbers(grew), [0, 3]);
+  assert.deepEqual(numbers(shrank), [1]);
 });

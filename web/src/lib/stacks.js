@@ -36,8 +36,8 @@ export function viaFrame(traceback) {
  * The tree of what is live: root, then frames outermost first, the last row the primitive. A node:
  * {name, kind, bytes, kids, group}; kids by bytes, largest first; group is the index of a leaf's group.
  */
-export function flameTree(groups) {
-  const root = node("everything live", "lib");
+export function flameTree(groups, rootName = "everything live") {
+  const root = node(rootName, "lib");
   groups.forEach((group, i) => {
     root.bytes += group.bytes;
     let at = root;
@@ -50,10 +50,22 @@ export function flameTree(groups) {
       at = child(at, name, kind, group.bytes);
     }
     const leaf = child(at, group.primitive_name ?? "array", "primitive", group.bytes);
-    leaf.group = i;
+    leaf.group = group.index ?? i;
   });
   sortTree(root);
   return root;
+}
+
+/** What grew and what shrank since the compare time, as two trees; groups keep their index. */
+export function growthTrees(groups) {
+  const side = (sign, name) =>
+    flameTree(
+      groups
+        .map((g, index) => ({ ...g, index, bytes: Math.max(0, sign * (g.growth_bytes ?? 0)) }))
+        .filter((g) => g.bytes > 0),
+      name,
+    );
+  return { grew: side(1, "grew"), shrank: side(-1, "shrank") };
 }
 
 const node = (name, kind) => ({ name, kind, bytes: 0, kids: [], group: null, parent: null });

@@ -2,10 +2,11 @@
 
 import { h, text } from "../lib/dom.js";
 import { bytes, exact, percent } from "../lib/format.js";
-import { flameTree } from "../lib/stacks.js";
+import { flameTree, growthTrees } from "../lib/stacks.js";
 import { fit, font, rootSize, token } from "./theme.js";
 
 const LEAST_LABEL_PX = 26;
+const PAD = 14;
 const FILL = { own: "frame-own", lib: "frame-lib", mlx: "frame-fw" };
 
 export class Flame {
@@ -21,6 +22,7 @@ export class Flame {
       onclick: (e) => this.pick(this.at(e)),
       onkeydown: (e) => this.key(e),
     });
+    this.title = h("b", { class: "ink" });
     this.what = h("b", { class: "mono" });
     this.how = h("span");
     this.el = h(
@@ -29,7 +31,7 @@ export class Flame {
       h(
         "div",
         { class: "fh" },
-        h("b", { class: "ink" }, "Flame graph of what is live"),
+        this.title,
         h("span", null, h("i", { class: "sq own" }), "your files"),
         h("span", null, h("i", { class: "sq lib" }), "libraries"),
         h("span", null, h("i", { class: "sq fw" }), "mlx"),
@@ -49,15 +51,25 @@ export class Flame {
     this.resize.disconnect();
   }
 
-  show(groups, color) {
-    this.root = flameTree(groups);
+  /** compare: bars from a middle axis, growth to the right, what shrank to the left. */
+  show(groups, color, compare = false) {
     this.color = color;
     this.chosen = null;
-    this.depth = deepest(this.root);
+    this.trees = compare ? growthTrees(groups) : { live: flameTree(groups) };
+    this.compare = compare;
+    text(this.title, compare ? "What grew and what shrank" : "Flame graph of what is live");
+    this.depth = Math.max(...Object.values(this.trees).map(deepest));
     const rows = Math.min(24, Math.max(8, this.depth + 1));
     this.canvas.style.setProperty("height", `${rows * 2.1}rem`);
     this.draw();
-    this.tell(this.root.kids.length ? this.root : null);
+    this.tell(this.top());
+  }
+
+  /** The root that stands for the whole picture. */
+  top() {
+    const { live, grew, shrank } = this.trees ?? {};
+    const root = live ?? (grew?.bytes >= shrank?.bytes ? grew : shrank);
+    return root?.kids.length ? root : null;
   }
 
   /** Marks the frames of one group, chosen in the table. */
@@ -68,7 +80,7 @@ export class Flame {
 
   draw() {
     const box = fit(this.canvas);
-    if (!box || !this.root || this.root.bytes === 0) {
+    if (!box || !this.top()) {
       return;
     }
     const { g, w, h: height } = box;
@@ -76,7 +88,17 @@ export class Flame {
     this.boxes = [];
     g.textBaseline = "middle";
     g.textAlign = "left";
-    this.node(g, this.root, 14, 2, w - 28, row);
+    if (!this.compare) {
+      this.node(g, this.trees.live, PAD, 2, w - 2 * PAD, row);
+      return;
+    }
+    const { grew, shrank } = this.trees;
+    const scale = (w - 2 * PAD) / (grew.bytes + shrank.bytes);
+    const axis = PAD + shrank.bytes * scale;
+    this.node(g, shrank, PAD, 2, shrank.bytes * scale, row);
+    this.node(g, grew, axis, 2, grew.bytes * scale, row);
+    g.fillStyle = token("ink");
+    g.fillRect(Math.round(axis) - 1, 0, 2, height);
   }
 
   node(g, n, x, y, w, row) {
@@ -87,7 +109,7 @@ export class Flame {
     g.fillStyle = primitive ? token(`p${this.color(n.name)}`) : token(FILL[n.kind]);
     g.fillRect(x, y, Math.max(1, w - 1), row - 1);
     this.boxes.push({ x, y, w, h: row, node: n });
-    const picked = n === this.chosen || (this.marked !== null && holds(n, this.marked) && n !== this.root);
+    const picked = n === this.chosen || (this.marked !== null && n.parent && holds(n, this.marked));
     if (picked) {
       g.strokeStyle = token("ink");
       g.lineWidth = n === this.chosen ? 2 : 1;
@@ -114,31 +136,36 @@ export class Flame {
 
   point(n) {
     this.canvas.classList.toggle("on-mark", n !== null);
-    this.tell(n ?? this.chosen ?? this.root);
+    this.tell(n ?? this.chosen ?? this.top());
   }
 
   pick(n) {
     this.chosen = n;
-    this.onPick(n && n !== this.root ? leaves(n) : null);
-    this.tell(n ?? this.root);
+    this.onPick(n?.parent ? leaves(n) : null);
+    this.tell(n ?? this.top());
     this.draw();
   }
 
   tell(n) {
-    if (!n || !this.root) {
-      text(this.what, "");
+    if (!n) {
+      text(this.what, this.compare ? "Nothing grew or shrank." : "");
       text(this.how, "");
       return;
     }
+    let root = n;
+    while (root.parent) {
+      root = root.parent;
+    }
+    const of = this.compare ? `what ${root.name}` : "what is live";
     text(this.what, n.name);
     text(
       this.how,
-      `${bytes(n.bytes)}, ${exact(n.bytes)} bytes, ${percent(n.bytes, this.root.bytes, 1)} % of what is live`,
+      `${bytes(n.bytes)}, ${exact(n.bytes)} bytes, ${percent(n.bytes, root.bytes, 1)} % of ${of}`,
     );
   }
 
   key(e) {
-    const n = this.chosen ?? this.root;
+    const n = this.chosen ?? this.top();
     const peers = n?.parent?.kids ?? [n];
     const i = peers.indexOf(n);
     const next = {

@@ -202,7 +202,7 @@ export class Instant {
     );
     fill(this.foot, this.sumRow(live));
     this.flame.el.hidden = false;
-    this.flame.show(withRest(live), this.color);
+    this.flame.show(withRest(live), this.color, this.since !== null);
   }
 
   why(live) {
@@ -329,7 +329,13 @@ function withRest(live) {
   return rest > 0
     ? [
         ...live.groups,
-        { traceback: null, primitive_name: "smaller groups", bytes: rest, count: live.other.count },
+        {
+          traceback: null,
+          primitive_name: "smaller groups",
+          bytes: rest,
+          count: live.other.count,
+          growth_bytes: live.other.growth_bytes ?? 0,
+        },
       ]
     : live.groups;
 }
