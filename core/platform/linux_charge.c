@@ -77,9 +77,12 @@ static int explain_zero(void *self, struct bh_proc *proc, uint64_t *ret_resident
         return result;
     if (facts.state == 'X')
         return BH_E_NOT_FOUND;
-    if (facts.threads > 1)
-        return switch_to_thread(proc, ret_resident, ret_shared);
-    return facts.state == 'Z' ? BH_E_CLOSED : BH_E_AGAIN;
+    /* its own threads first: a leader that exited alone leaves the memory to them */
+    if (facts.threads > 1 && switch_to_thread(proc, ret_resident, ret_shared) == BH_OK)
+        return BH_OK;
+    if (facts.state == 'Z' && facts.threads <= 1)
+        return BH_E_CLOSED;
+    return facts.exiting ? BH_E_BUSY : BH_E_AGAIN;
 }
 
 int bh_linux_proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_fast)

@@ -15,6 +15,8 @@
 
 #include "core/base/text.h"
 
+#define FLAG_EXITING 0x4u /* PF_EXITING of linux/sched.h, in field 9 of stat since 2.6 */
+
 static uint64_t mix(uint64_t left, uint64_t right)
 {
     return (left ^ right) * 0x9e3779b97f4a7c15ull + (left >> 29);
@@ -47,6 +49,9 @@ int bh_linux_parse_stat(const char *text, struct bh_proc_facts *ret_facts, uint6
             break;
         case 6:
             facts.session = (int)value;
+            break;
+        case 9:
+            facts.exiting = (value & FLAG_EXITING) != 0;
             break;
         case 10:
             facts.minflt = value;

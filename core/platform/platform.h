@@ -44,6 +44,7 @@ struct bh_proc_facts {
     uint64_t minflt;
     unsigned threads;
     uint64_t image_token; /* changes with exec, survives fork: tells forked from exec'ed */
+    bool exiting;         /* on its way out: its memory image is being taken down or is gone */
     char state;           /* as /proc has it: R S D T Z X */
     char comm[BH_PROC_COMM_SIZE];
 };
@@ -144,7 +145,8 @@ struct bh_platform {
     void (*proc_close)(void *self, struct bh_proc *proc);
     /* BH_E_NOT_FOUND: it is gone (reaped). */
     int (*proc_facts)(void *self, struct bh_proc *proc, struct bh_proc_facts *ret_facts);
-    /* BH_E_NOT_FOUND: gone; BH_E_CLOSED: a zombie, holds nothing; BH_E_AGAIN: unusable zero. */
+    /* BH_E_NOT_FOUND: gone; BH_E_CLOSED: a zombie, holds nothing; BH_E_BUSY: exiting, what it held
+     * is being freed and cannot be read any more; BH_E_AGAIN: unusable zero. */
     int (*proc_fast)(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_fast);
     int (*proc_rest)(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_rest);
     /* BH_E_PERMISSION: not readable (foreign or not dumpable). */

@@ -56,16 +56,20 @@ static void note_limit_crossed(struct bh_loop *loop, uint64_t bytes)
     bh_notes_put(&loop->notes, &record);
 }
 
-static void take_growth(struct bh_account *account, const struct bh_sample *sample)
+/* Growth between consecutive complete samples; a peak of it is said only between two bounds that
+ * stand (a fork of a large process doubles the plain sum in an instant). */
+static void take_growth(struct bh_account *account, const struct bh_sample *sample, bool confirmed)
 {
     uint64_t bytes = sample->bytes.value;
     account->growth_bytes_s = 0;
     if (account->has_earlier)
         account->growth_bytes_s = bh_schedule_growth(account->earlier_at.ns, account->earlier_bytes,
                                                      sample->captured_at.ns, bytes);
-    if (account->growth_bytes_s > account->peak_growth_per_s)
+    if (confirmed && account->earlier_confirmed &&
+        account->growth_bytes_s > account->peak_growth_per_s)
         account->peak_growth_per_s = account->growth_bytes_s;
     account->has_earlier = true;
+    account->earlier_confirmed = confirmed;
     account->earlier_at = sample->captured_at;
     account->earlier_bytes = bytes;
 }
@@ -76,9 +80,11 @@ static void take_usable(struct bh_loop *loop, const struct bh_sample *sample)
     uint64_t bytes = sample->bytes.value;
     account->charge = sample->bytes;
     account->complete_samples++;
-    take_growth(account, sample);
+    take_growth(account, sample, loop->sampler.confirmed);
     note_limit_crossed(loop, bytes);
-    if (account->peak.status != BH_VALUE_AVAILABLE || bytes > account->peak.value) {
+    /* a sum over sharers that no round confirmed is no peak, unless nothing better is known */
+    bool believable = loop->sampler.confirmed || account->peak.status != BH_VALUE_AVAILABLE;
+    if (believable && (account->peak.status != BH_VALUE_AVAILABLE || bytes > account->peak.value)) {
         /* a new breakdown for each per cent of growth is enough, and cheap */
         bool worth = bytes - account->peak.value >= account->peak.value / 100;
         account->peak = sample->bytes;
@@ -138,7 +144,8 @@ void bh_account_sample(struct bh_loop *loop, const struct bh_sample *sample)
         take_usable(loop, sample);
     } else {
         account->incomplete_samples++;
-        account->has_earlier = false; /* growth is between consecutive complete samples only */
+        account->has_earlier = account->earlier_confirmed =
+            false; /* growth is between consecutive complete samples only */
         account->growth_bytes_s = 0;
         if (account->charge.status == BH_VALUE_AVAILABLE)
             account->charge.status = BH_VALUE_STALE;

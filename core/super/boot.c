@@ -238,6 +238,8 @@ static int supervise_background(struct bh_run *run, const char *path, struct bh_
     struct bh_supervise_end end;
     int result = bh_rundir_open(path, run, diag);
     if (result == BH_OK)
+        result = bh_rundir_refuse_used(run, diag);
+    if (result == BH_OK)
         result = bh_rundir_make_runtime(run, diag);
     if (result == BH_OK)
         result = bh_supervise_run(&supervise, &end, diag);

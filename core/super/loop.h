@@ -32,7 +32,7 @@ struct bh_account {
     uint64_t complete_samples, incomplete_samples;
     bool limit_crossed;
     /* growth between consecutive complete samples */
-    bool has_earlier;
+    bool has_earlier, earlier_confirmed;
     struct bh_mono earlier_at;
     uint64_t earlier_bytes, growth_bytes_s;
     /* span since the last EV_SAMPLE */

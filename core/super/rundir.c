@@ -72,8 +72,7 @@ int bh_rundir_open(const char *path, struct bh_run *run, struct bh_diag *diag)
     return result;
 }
 
-/* A directory that holds a finished or foreign run is refused: nothing of it may be overwritten. */
-static int refuse_used(const struct bh_run *run, struct bh_diag *diag)
+int bh_rundir_refuse_used(const struct bh_run *run, struct bh_diag *diag)
 {
     static const char *const names[] = {BH_RUN_RUNTIME_NAME, BH_RUN_REPORT_NAME, "journal.bhj",
                                         BH_RUN_EVLOG_NAME};
@@ -105,7 +104,7 @@ int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag)
     if (result == BH_OK)
         result = take_lock(run, diag);
     if (result == BH_OK)
-        result = refuse_used(run, diag);
+        result = bh_rundir_refuse_used(run, diag);
     return result;
 }
 

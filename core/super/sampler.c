@@ -64,6 +64,8 @@ static enum reading read_member(struct bh_sampler *sampler, struct bh_member *me
         member->shmem_bytes = 0;
         return READ_GOOD;
     }
+    if (result == BH_E_BUSY)
+        return READ_GOOD; /* counts with what it held until it is a zombie */
     if (result < 0)
         return READ_BAD;
     bool rest = is_rest_due(member, &fast, now);
@@ -171,6 +173,35 @@ uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct 
     return member->zombie ? 0 : bh_charge_member_bound(&member->charge, sampler->page_bytes);
 }
 
+enum round_wish {
+    ROUND_NONE,
+    ROUND_INFORMS, /* a warning or a peak would be said that may be wrong */
+    ROUND_ACTS,    /* the policy would act */
+};
+
+#define FIRST_PEAK_BYTES (64ull << 20) /* below, sharing is not worth a round */
+
+static enum round_wish wish_round(const struct bh_sampler *sampler,
+                                  const struct bh_policy_bands *bands)
+{
+    bool acts = false;
+    if (bands && bh_charge_round_needed(sampler->tree, &sampler->total, bands, &acts))
+        return acts ? ROUND_ACTS : ROUND_INFORMS;
+    uint64_t peak = sampler->confirmed_peak_bytes;
+    peak = peak > FIRST_PEAK_BYTES ? peak + peak / 8 : FIRST_PEAK_BYTES;
+    struct bh_policy_bands peak_band = {
+        .warning_bytes = peak, .limit_bytes = BH_POLICY_MAX, .emergency_bytes = BH_POLICY_MAX};
+    return bh_charge_round_needed(sampler->tree, &sampler->total, &peak_band, NULL) ? ROUND_INFORMS
+                                                                                    : ROUND_NONE;
+}
+
+static void note_peak(struct bh_sampler *sampler, bool confirmed)
+{
+    sampler->confirmed = confirmed;
+    if (confirmed && sampler->total.bound_bytes > sampler->confirmed_peak_bytes)
+        sampler->confirmed_peak_bytes = sampler->total.bound_bytes;
+}
+
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample)
 {
@@ -182,10 +213,8 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     bool complete = read_all(sampler, captured);
     settle_shared(sampler);
     add_up(sampler);
-    bool acts = false;
-    bool exact = bands && complete &&
-                 bh_charge_round_needed(sampler->tree, &sampler->total, bands, &acts) &&
-                 (acts || allow_round);
+    enum round_wish wish = complete ? wish_round(sampler, bands) : ROUND_NONE;
+    bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
         exact_round(sampler);
         /* a round over a very large job takes longer than a reading may: what it found is the base
@@ -196,6 +225,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     } else if (complete) {
         bh_charge_settle(sampler->tree, &sampler->total);
     }
+    note_peak(sampler, complete && (exact || wish == ROUND_NONE));
     struct bh_mono processed = sampler->os->now(sampler->os->self);
     *ret_sample = (struct bh_sample){
         .captured_at = captured,

@@ -10,15 +10,18 @@ struct bh_sampler {
     struct bh_members *members;
     struct bh_charge_tree *tree;
     uint64_t page_bytes;
-    uint64_t ring_bytes;          /* of the recorder, mapped into the job: taken off */
-    struct bh_mono relist_at;     /* when threads are listed again in any case */
-    struct bh_charge_total total; /* of the last look */
+    uint64_t ring_bytes;           /* of the recorder, mapped into the job: taken off */
+    struct bh_mono relist_at;      /* when threads are listed again in any case */
+    struct bh_charge_total total;  /* of the last look */
+    uint64_t confirmed_peak_bytes; /* largest bound that no round could have lowered much */
+    bool confirmed;                /* the last look was such a one */
     uint64_t exact_rounds;
     uint64_t round_cpu_ns; /* spent on exact rounds */
 };
 
-/* bands NULL: observe mode, the bound is never confirmed and equals what is known. allow_round:
- * the governor has CPU time for a round that only `warning` asks for. */
+/* bands NULL: observe mode, nothing acts. A round is made where a band that acts would be reached,
+ * always; where `warning` or a peak an eighth above the confirmed one would be, when allow_round
+ * says that the governor has CPU time for it. */
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample);
 /* What one member counts with, for breakdowns. */

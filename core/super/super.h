@@ -76,6 +76,8 @@ void bh_run_policy_config(const struct bh_job_spec *spec, struct bh_policy_confi
 int bh_rundir_open(const char *path, struct bh_run *run, struct bh_diag *diag);
 /* Makes a run directory (NULL: a temporary one below the runtime place) and takes the lock. */
 int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag);
+/* BH_E_EXISTS when the directory holds a finished or broken-off run: nothing of it is overwritten. */
+int bh_rundir_refuse_used(const struct bh_run *run, struct bh_diag *diag);
 /* Makes the runtime folder, rings, and `runtime` in the run directory. */
 int bh_rundir_make_runtime(struct bh_run *run, struct bh_diag *diag);
 /* adopt: reads `runtime`, opens what is still there of it (runtime_fd, rings_fd, queue stay -1 and
