@@ -88,9 +88,10 @@ static int load_place(struct bh_import *import, struct bh_import_job *job, struc
     job->place.segments = (uint64_t)sqlite3_column_int64(statement, 3);
     job->place.trace_mono_ns = (uint64_t)sqlite3_column_int64(statement, 4);
     job->place.trace_wall_us = sqlite3_column_int64(statement, 5);
-    job->place.peak_sequence = (uint64_t)sqlite3_column_int64(statement, 6);
-    job->place.began_us = sqlite3_column_int64(statement, 7);
-    job->place.last_us = sqlite3_column_int64(statement, 8);
+    job->place.trace_events = (uint64_t)sqlite3_column_int64(statement, 6);
+    job->place.peak_sequence = (uint64_t)sqlite3_column_int64(statement, 7);
+    job->place.began_us = sqlite3_column_int64(statement, 8);
+    job->place.event_us = sqlite3_column_int64(statement, 9);
     sqlite3_reset(statement);
     return 0;
 }
@@ -275,11 +276,12 @@ static int store_row(struct bh_import *import, const struct found *found, struct
         result = bh_db_step(&import->db, statement, diag);
     if (result < 0)
         return result;
-    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiiiiii", found->row.key,
+    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiiiiiii", found->row.key,
                      (int64_t)place->journal_offset, (int64_t)place->records,
                      (int64_t)place->events_offset, (int64_t)place->segments,
                      (int64_t)place->trace_mono_ns, place->trace_wall_us,
-                     (int64_t)place->peak_sequence, place->began_us, place->last_us);
+                     (int64_t)place->trace_events, (int64_t)place->peak_sequence, place->began_us,
+                     place->event_us);
 }
 
 /* The state that the outcome means. */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "server/foreign.h"
+
 void bh_import_events_done(struct bh_import_events *events)
 {
     bh_bytes_done(&events->bytes);
@@ -50,6 +52,8 @@ static bool follows(const struct bh_evlog_segment *segment, const struct bh_impo
 {
     if (segment->number != place->segments)
         return false;
+    if (row->external) /* its sender may leave numbers out */
+        return segment->last_sequence == 0 || segment->first_sequence > row->event_sequence;
     return segment->last_sequence == 0 || segment->first_sequence == row->event_sequence + 1;
 }
 
@@ -104,9 +108,10 @@ static void note_totals(const struct bh_import_job *job, struct bh_store_job *ro
 {
     const struct bh_replay *replay = bh_ingest_replay(job->ingest);
 
+    place->trace_events = replay->events;
     place->peak_sequence = replay->peak_sequence;
     place->began_us = replay->began_us;
-    place->last_us = replay->at_us;
+    place->event_us = replay->event_us;
     if (row->events < replay->events)
         row->events = replay->events;
     if (row->lost < replay->lost)
@@ -137,6 +142,21 @@ static int take_segments(struct bh_import *import, struct bh_import_job *job,
     return result < 0 ? result : 0;
 }
 
+/* A foreign log counts as far as its requests were committed. */
+static int bound_foreign(int dirfd, uint64_t offset, uint32_t *budget, struct bh_diag *diag)
+{
+    uint64_t committed;
+    int result = bh_foreign_place(dirfd, &committed);
+
+    if (result < 0)
+        return bh_err_set(diag, result, NULL, "The mark of what is stored cannot be read");
+    if (committed <= offset)
+        *budget = 0;
+    else if (committed - offset < *budget)
+        *budget = (uint32_t)(committed - offset);
+    return 0;
+}
+
 int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, int dirfd,
                           uint32_t budget, struct bh_store_job *row,
                           struct bh_import_place *place, struct bh_import_events *ret_events,
@@ -149,6 +169,9 @@ int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, i
     *ret_more = false;
     if (budget < 2 * BH_EVLOG_SEGMENT_BYTES)
         budget = 2 * BH_EVLOG_SEGMENT_BYTES;
+    result = row->external ? bound_foreign(dirfd, before, &budget, diag) : 0;
+    if (result < 0 || budget == 0)
+        return result;
     result = bh_import_read(import, dirfd, BH_EVLOG_FILE_NAME, before, budget, &end, diag);
     if (result >= 0 && before == 0)
         result = take_header(import, job, row, place, diag);

@@ -25,8 +25,9 @@ struct bh_import_place {
     uint64_t segments;
     uint64_t trace_mono_ns; /* the event log's anchor */
     int64_t trace_wall_us;
-    uint64_t peak_sequence; /* event that first reached the highest active */
-    int64_t began_us, last_us; /* first and last time in the event log */
+    uint64_t trace_events;      /* applied; 0 = nothing was recorded */
+    uint64_t peak_sequence;     /* event that first reached the highest active */
+    int64_t began_us, event_us; /* first time in the event log, and the last event's */
 };
 
 /* A job being imported. Everything here equals the database between two steps. */

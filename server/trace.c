@@ -72,6 +72,8 @@ static void read_job(struct bh_trace *trace, sqlite3_stmt *statement, struct bh_
         .began_at = wall(statement, 20),
         .last_at = wall(statement, 21),
         .mode = (enum bh_mode)sqlite3_column_int(statement, 22),
+        .events = number(statement, 23),
+        .event_sequence = number(statement, 24),
     };
     bh_db_column_text(statement, 1, job->id, sizeof job->id);
     bh_trace_rows_init(&job->rows, &trace->db, job->key, job->id, anchor, job->segments);

@@ -68,10 +68,11 @@ static int live(struct bh_trace *trace, struct bh_trace_job *job,
     struct bh_keyframe_store keyframes = bh_trace_rows_keyframes(&job->rows);
     struct bh_live_query wanted = live_query(job, query);
     const struct bh_live_hint hint = {
-        .known = true,
+        .events = job->events,
         .peak_sequence = job->peak_sequence,
+        .last_sequence = job->event_sequence,
         .began_us = job->began_at.us,
-        .ended_us = job->last_at.us,
+        .event_us = job->last_at.us,
     };
     struct bh_live answer = {0};
     int result;

@@ -31,8 +31,9 @@ struct bh_trace_job {
     uint64_t limit_crossed_bytes;
     uint64_t limit_bytes, warning_bytes, recovery_bytes, emergency_bytes;
     uint64_t segments;
-    uint64_t peak_sequence; /* event that first reached the highest active */
-    struct bh_wall began_at, last_at; /* first and last time in the event log */
+    uint64_t events, event_sequence; /* applied; the last one's */
+    uint64_t peak_sequence;          /* event that first reached the highest active */
+    struct bh_wall began_at, last_at; /* first time in the event log, and the last event's */
     enum bh_mode mode;
     struct bh_trace_rows rows;
 };

@@ -135,7 +135,7 @@ static const char *const dumps[] = {
     "SELECT id, name, state, policy_state, mode, started_us, ended_us, limit_bytes, charge, peak,"
     " peak_us, active, reserved, events, lost, limit_crossed_us, outcome, cause, exit_code, signal,"
     " sentence, journal_sequence, event_sequence, bytes, journal_offset, records, events_offset,"
-    " segments, trace_mono_ns, trace_wall_us, trace_peak_sequence, trace_began_us, trace_last_us,"
+    " segments, trace_mono_ns, trace_wall_us, trace_peak_sequence, trace_began_us, trace_event_us,"
     " report, report_reason, import_complete FROM job ORDER BY id",
     "SELECT number, sequence, kind, at_ns, data FROM record ORDER BY job, number",
     "SELECT number, first_sequence, last_sequence, lost, definitions, data FROM segment"
