@@ -82,16 +82,18 @@ EXPORT void bh_hook_desc_ctor_node(void *desc, void *shape, uint64_t dtype, void
 void bh_hook_desc_ctor_node(void *desc, void *shape, uint64_t dtype, void *primitive, void *inputs)
 {
     bool learns = learning();
-    void *pointed = NULL;
+    void *pointed = attached() ? *(void **)primitive : NULL; /* moved from by the constructor */
 
     READY(desc_ctor_node);
     if (BH_UNLIKELY(learns)) {
-        pointed = *(void **)primitive; /* moved from by the constructor */
         bh_desc_before_ctor(desc);
     }
     bh_mlx.desc_ctor_node(desc, shape, dtype, primitive, inputs);
     if (BH_UNLIKELY(learns)) {
         bh_desc_after_ctor(desc, pointed);
+    }
+    if (BH_LIKELY(pointed != NULL)) {
+        bh_op_watch(pointed);
     }
 }
 

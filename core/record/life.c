@@ -42,12 +42,14 @@ static void before_fork(void)
 {
     pthread_mutex_lock(&bh_life_lock);
     pthread_mutex_lock(&bh_desc_lock);
+    pthread_mutex_lock(&bh_names_lock);
     pthread_mutex_lock(&bh_arena_lock);
 }
 
 static void after_fork_parent(void)
 {
     pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
     pthread_mutex_unlock(&bh_life_lock);
 }
@@ -65,6 +67,7 @@ static void after_fork_child(void)
         bh_life_child_pending = true;
     }
     pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
     pthread_mutex_unlock(&bh_life_lock);
 }

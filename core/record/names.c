@@ -18,7 +18,10 @@ static struct bh_map by_table;   /* primitive's table -> string id of the class 
 static int name_slot = -1;       /* -1: not learned */
 static int specimens;            /* tried so far */
 
-#define SPECIMENS_MAX 64
+#define SPECIMENS_MAX   64
+#define NAME_SLOT_KNOWN 5 /* in MLX 0.30 to 0.32 */
+
+pthread_mutex_t bh_names_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t hash_bytes(const char *bytes, size_t length)
 {
@@ -164,27 +167,63 @@ static uint32_t intern_text(const char *text)
     return id;
 }
 
-static uint32_t intern_class(const uintptr_t *table)
+bool bh_names_learned(void)
 {
-    uint32_t id = (uint32_t)bh_map_get(&by_table, (uintptr_t)table);
+    return __atomic_load_n(&name_slot, __ATOMIC_ACQUIRE) == NAME_SLOT_KNOWN;
+}
+
+bool bh_names_is_class(const uintptr_t *table)
+{
+    const char *name;
+
+    return in_mlx((uintptr_t)table) && in_mlx_text(table[0]) && in_mlx_text(table[1]) &&
+           in_mlx_text(table[NAME_SLOT_KNOWN]) && class_name(table, &name) != 0;
+}
+
+/* The id that stands for all primitives of a class: its constant name, or the class name when
+ * name() cannot be asked. 0 = ask the object. Under bh_arena_lock. */
+static uint32_t intern_class(const uintptr_t *table, int slot)
+{
+    const char *text = slot < 0 ? NULL : constant_text(table[slot]);
     const char *name;
     size_t bytes;
+    uint32_t id = 0;
 
-    if (id != 0) {
-        return id;
+    if (text != NULL) {
+        id = intern_text(text);
+    } else if (slot < 0 || !in_mlx_text(table[slot])) {
+        bytes = class_name(table, &name);
+        id = bytes == 0 ? 0 : bh_names_intern(name, bytes);
     }
-    bytes = class_name(table, &name);
-    id = bytes == 0 ? 0 : bh_names_intern(name, bytes);
     if (id != 0) {
         (void)bh_map_put(&by_table, (uintptr_t)table, id);
     }
     return id;
 }
 
+/* name() of an object whose class computes it. Some build the text at the first call, without a
+ * lock of their own: ours keeps two threads of the recorder apart. */
+static uint32_t ask_name(void *primitive, const uintptr_t *table, int slot)
+{
+    const char *text;
+    uint32_t id;
+
+    pthread_mutex_lock(&bh_names_lock);
+    text = ((const char *(*)(void *))table[slot])(primitive);
+    pthread_mutex_unlock(&bh_names_lock);
+    if (text == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&bh_arena_lock);
+    id = (uint32_t)bh_map_get(&by_pointer, (uintptr_t)text);
+    id = id != 0 ? id : intern_text(text);
+    pthread_mutex_unlock(&bh_arena_lock);
+    return id;
+}
+
 uint32_t bh_names_primitive(void *primitive)
 {
     const uintptr_t *table;
-    const char *text = NULL;
     int slot = __atomic_load_n(&name_slot, __ATOMIC_ACQUIRE);
     uint32_t id;
 
@@ -192,16 +231,12 @@ uint32_t bh_names_primitive(void *primitive)
         return 0;
     }
     table = *(const uintptr_t **)primitive;
-    if (slot >= 0 && in_mlx_text(table[slot])) {
-        text = ((const char *(*)(void *))table[slot])(primitive);
-    }
     pthread_mutex_lock(&bh_arena_lock);
-    if (text != NULL) {
-        id = (uint32_t)bh_map_get(&by_pointer, (uintptr_t)text);
-        id = id != 0 ? id : intern_text(text);
-    } else {
-        id = intern_class(table);
-    }
+    id = (uint32_t)bh_map_get(&by_table, (uintptr_t)table);
+    id = id != 0 ? id : intern_class(table, slot);
     pthread_mutex_unlock(&bh_arena_lock);
+    if (id == 0 && slot >= 0 && in_mlx_text(table[slot])) {
+        id = ask_name(primitive, table, slot);
+    }
     return id;
 }

@@ -197,6 +197,11 @@ uint32_t bh_names_intern(const char *bytes, size_t length); /* under bh_arena_lo
 uint32_t bh_names_primitive(void *primitive);
 /* Learns how to ask a Primitive for its name from one specimen; cheap once it knows. */
 void bh_names_learn(void *primitive);
+/* name() was found where it is known to be, so the other slots are where they are known to be. */
+bool bh_names_learned(void);
+/* Is this the table of one of libmlx's classes of primitives? */
+bool bh_names_is_class(const uintptr_t *table);
+extern pthread_mutex_t bh_names_lock; /* around calls of name(), which may build its text */
 
 /* ---- python.c / stack.c: who asked ------------------------------------------------- */
 
@@ -240,6 +245,18 @@ struct bh_desc_facts {
     uint8_t device; /* BH_RING_DEVICE_* */
 };
 void bh_desc_read(void *desc, struct bh_desc_facts *ret_facts);
+
+/* ---- op.c: the operation that is being evaluated ---------------------------------------- */
+
+struct bh_op_facts {
+    uint32_t stack, primitive;
+    int32_t stream;
+    uint8_t device;
+};
+/* A new node's primitive: from now on its evaluation is noticed. */
+void bh_op_watch(void *primitive);
+/* Facts of the operation that this thread evaluates; false when there is none. Not under a lock. */
+bool bh_op_facts(struct bh_op_facts *ret_facts);
 
 /* ---- events.c: slots out of buffers ------------------------------------------------ */
 

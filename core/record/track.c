@@ -101,18 +101,20 @@ static void forget(struct bh_buffer *buffer)
 
 /* ---- allocation -------------------------------------------------------------------- */
 
-static void start_life(struct bh_buffer *buffer, uint64_t requested_bytes)
+/* op: the operation that allocates, NULL = none or not known. */
+static void start_life(struct bh_buffer *buffer, uint64_t requested_bytes,
+                       const struct bh_op_facts *op)
 {
     buffer->requested_bytes = requested_bytes;
-    buffer->stack = 0;
-    buffer->primitive = 0;
-    buffer->stream = -1;
-    buffer->device = BH_RING_DEVICE_CPU;
+    buffer->stack = op == NULL ? 0 : op->stack;
+    buffer->primitive = op == NULL ? 0 : op->primitive;
+    buffer->stream = op == NULL ? -1 : op->stream;
+    buffer->device = op == NULL ? BH_RING_DEVICE_CPU : op->device;
     buffer->linked = false;
 }
 
 static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_bytes,
-                    uint64_t requested_bytes)
+                    uint64_t requested_bytes, const struct bh_op_facts *op)
 {
     struct bh_buffer *buffer = bh_mirror_add(address);
 
@@ -122,7 +124,7 @@ static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_byte
     }
     buffer->size_bytes = size_bytes;
     buffer->foreign = kind == BH_RING_ALLOC_MAKE_BUFFER;
-    start_life(buffer, requested_bytes);
+    start_life(buffer, requested_bytes, op);
     if (!buffer->foreign) {
         bh_mirror.active_bytes += size_bytes;
     }
@@ -130,14 +132,15 @@ static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_byte
     bh_events_count_small(buffer, 1);
 }
 
-static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requested_bytes)
+static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requested_bytes,
+                        const struct bh_op_facts *op)
 {
     struct bh_buffer *buffer = bh_mirror_find(address);
     uint64_t now = mlx_cache();
 
     if (buffer != NULL && buffer->state == BH_BUFFER_CACHED && buffer->size_bytes == size_bytes) {
         bh_mirror_to_active(buffer);
-        start_life(buffer, requested_bytes);
+        start_life(buffer, requested_bytes, op);
         buffer->ticket = bh_events_write(BH_RING_ALLOC_REUSE, buffer);
         bh_events_count_small(buffer, 1);
         if (BH_UNLIKELY(expected_cache() != now)) {
@@ -151,15 +154,19 @@ static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requeste
     if (buffer != NULL && (buffer = bh_mirror_find(address)) != NULL) {
         forget(buffer);
     }
-    add_new(BH_RING_ALLOC_NEW, address, size_bytes, requested_bytes);
+    add_new(BH_RING_ALLOC_NEW, address, size_bytes, requested_bytes, op);
 }
 
 void *bh_track_malloc(void *self, size_t bytes)
 {
     struct visit visit __attribute__((cleanup(leave))) = {false};
+    struct bh_op_facts op;
+    bool has_op;
     void *buffer;
-    int saved;
+    int saved = errno;
 
+    has_op = bh_op_facts(&op);
+    errno = saved;
     if (!enter(&visit)) {
         return bh_mlx.malloc(self, bytes);
     }
@@ -170,7 +177,7 @@ void *bh_track_malloc(void *self, size_t bytes)
 
         bh_events_follow_control(true);
         if (size_bytes != 0) { /* malloc(0) takes nothing and is freed without a trace */
-            note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes);
+            note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes, has_op ? &op : NULL);
         }
     }
     errno = saved;
@@ -195,7 +202,7 @@ void *bh_track_make_buffer(void *self, void *data, size_t bytes)
         if (known != NULL) {
             forget(known);
         }
-        add_new(BH_RING_ALLOC_MAKE_BUFFER, (uint64_t)(uintptr_t)buffer, bytes, bytes);
+        add_new(BH_RING_ALLOC_MAKE_BUFFER, (uint64_t)(uintptr_t)buffer, bytes, bytes, NULL);
     }
     errno = saved;
     return buffer;
@@ -263,36 +270,67 @@ void bh_track_release(void *self, void *buffer)
 
 /* ---- everything else --------------------------------------------------------------- */
 
-/* An array takes its buffer: from here on the allocation has a primitive, a stream and a stack. */
+/* What the array that takes a buffer knows: its own node's facts or, for a temporary, those of the
+ * operation that it serves. */
+static struct bh_op_facts facts_of(void *desc)
+{
+    struct bh_desc_facts node;
+    struct bh_op_facts facts;
+
+    bh_desc_read(desc, &node);
+    if (node.primitive == NULL && node.stack == 0 && bh_op_facts(&facts)) {
+        return facts;
+    }
+    return (struct bh_op_facts){.stack = node.stack,
+                                .primitive = bh_names_primitive(node.primitive),
+                                .stream = node.stream,
+                                .device = node.device};
+}
+
+static bool same_facts(const struct bh_buffer *buffer, const struct bh_op_facts *facts)
+{
+    return buffer->stack == facts->stack && buffer->primitive == facts->primitive &&
+           buffer->stream == facts->stream;
+}
+
+static void write_link(struct bh_buffer *buffer, const struct bh_op_facts *facts)
+{
+    struct bh_ring_slot slot = {.kind = BH_RING_LINK,
+                                .address = buffer->address,
+                                .size_bytes = buffer->size_bytes,
+                                .link_ticket = buffer->ticket,
+                                .stack = facts->stack,
+                                .primitive = facts->primitive,
+                                .stream = facts->stream,
+                                .device = facts->device};
+
+    buffer->stack = facts->stack;
+    buffer->primitive = facts->primitive;
+    buffer->stream = facts->stream;
+    if (bh_events_recording && buffer->ticket != BH_NO_TICKET) {
+        (void)bh_emit_link(&slot);
+    }
+}
+
+/* An array takes its buffer. Mostly everything is known already, from the operation. */
 void bh_track_link(uint64_t address, void *desc)
 {
     struct visit visit __attribute__((cleanup(leave))) = {false};
-    struct bh_desc_facts facts;
+    struct bh_op_facts facts;
     struct bh_buffer *buffer;
-    struct bh_ring_slot slot = {.kind = BH_RING_LINK, .address = address};
     int saved = errno;
 
     if (!bh_emit_wanted() || bh_phase_get() != BH_PHASE_ATTACHED || inside) {
         return;
     }
-    bh_desc_read(desc, &facts);
-    slot.stack = facts.stack;
-    slot.primitive = bh_names_primitive(facts.primitive);
-    slot.stream = facts.stream;
-    slot.device = facts.device;
-    if (!enter(&visit)) {
-        return;
-    }
-    buffer = bh_mirror_find(address);
-    if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {
-        buffer->linked = true;
-        buffer->stack = facts.stack;
-        buffer->primitive = slot.primitive;
-        buffer->stream = facts.stream;
-        if (bh_events_recording && buffer->ticket != BH_NO_TICKET) {
-            slot.size_bytes = buffer->size_bytes;
-            slot.link_ticket = buffer->ticket;
-            (void)bh_emit_link(&slot);
+    facts = facts_of(desc);
+    if (enter(&visit)) {
+        buffer = bh_mirror_find(address);
+        if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {
+            buffer->linked = true;
+            if (!same_facts(buffer, &facts)) {
+                write_link(buffer, &facts);
+            }
         }
     }
     errno = saved;

@@ -70,6 +70,15 @@ def training():
     show(value, model.layers[0].weight)
 
 
+def temporaries():
+    """Operands that the matrix product must copy first."""
+    a = mx.zeros((100, 300, 2))[:, :, 0]
+    b = mx.ones((300, 50))
+    for _ in range(10):
+        mx.eval(a @ b, b.T @ a.T)
+    show((a @ b)[0, :3])
+
+
 def compiled():
     @mx.compile
     def function(x, y):

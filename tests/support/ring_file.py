@@ -67,6 +67,14 @@ class Ring:
     def of_kind(self, *kinds):
         return [slot for slot in self.slots if slot["kind"] in kinds]
 
+    def allocations(self):
+        """Allocations in order, each with what its link added."""
+        found = {slot["ticket"]: slot for slot in self.of_kind(ALLOC_NEW, ALLOC_REUSE, ALLOC_MAKE_BUFFER)}
+        for link in self.of_kind(LINK):
+            found.get(link["requested_bytes"], {}).update(
+                {name: link[name] for name in ("stack", "primitive", "stream")}, linked=True)
+        return list(found.values())
+
     def release(self, tail=None):
         """Acts as the reader: frees every slot before tail."""
         tail = self.head if tail is None else tail
