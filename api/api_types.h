@@ -113,14 +113,14 @@ struct bh_call {
     void *transport;
 };
 
-/* ---- inputs of the operations ---------------------------------------------------------------- */
+/* ---- inputs of the operations --------------------------------------------------------------- */
 
-struct bh_launch {
-    struct bh_job_spec spec; /* resolved; borrows from root */
-    bool return_existing;    /* if_exists: return */
+struct bh_launch_request {
+    struct bh_job_spec spec;     /* resolved; borrows from root */
+    bool return_existing;        /* if_exists: return */
     const char *idempotency_key; /* NULL = none */
-    void *root;              /* parsed body, owned (job_json.h) */
-    void *arrays;            /* owned */
+    void *root;                  /* parsed body, owned (job_json.h) */
+    void *arrays;                /* owned */
 };
 
 struct bh_list_query {
@@ -189,8 +189,8 @@ struct bh_logs {
     bool stderr_stream;
     bool follow;
     uint64_t from;
-    bool range;                  /* a Range header; then: */
-    bool range_suffix;           /* last range_last bytes */
+    bool range;                       /* a Range header; then: */
+    bool range_suffix;                /* last range_last bytes */
     uint64_t range_first, range_last; /* inclusive; UINT64_MAX = to the end */
 };
 
@@ -205,17 +205,17 @@ struct bh_logs {
 #define BH_EVENT_ALL        0xffu
 
 struct bh_events {
-    uint32_t types;     /* BH_EVENT_* wanted */
-    const char *job;    /* global stream narrowed to one job, NULL = all */
-    bool of_job;        /* the stream of call->id: ids are journal sequences */
-    const char *since;  /* Last-Event-ID or since=, NULL = now */
+    uint32_t types;    /* BH_EVENT_* wanted */
+    const char *job;   /* global stream narrowed to one job, NULL = all */
+    bool of_job;       /* the stream of call->id: ids are journal sequences */
+    const char *since; /* Last-Event-ID or since=, NULL = now */
 };
 
 /* The operations. Each answers the call (reply.h), now or later. Inputs are borrowed for the time
  * of the call of the operation only, except launch, which takes what it needs. */
 struct bh_backend {
     void *self;
-    void (*launch)(void *self, struct bh_call *call, const struct bh_launch *launch);
+    void (*launch)(void *self, struct bh_call *call, const struct bh_launch_request *launch);
     void (*relaunch)(void *self, struct bh_call *call);
     void (*list)(void *self, struct bh_call *call, const struct bh_list_query *query);
     void (*get)(void *self, struct bh_call *call, uint64_t wait_ns, bool has_since, uint64_t since);

@@ -30,7 +30,7 @@ static bool has_query(struct bh_call *call)
 void bh_handle_launch(struct bh_call *call)
 {
     struct bh_problem problem = {0};
-    struct bh_launch launch;
+    struct bh_launch_request launch;
     if (has_query(call))
         return;
     const char *key = call->header(call, "Idempotency-Key");
@@ -259,8 +259,9 @@ void bh_handle_limits(struct bh_call *call)
         return;
     }
     if (!read_revision(match, &command.revision)) {
-        bh_reply_refuse(call, BH_E_PRECONDITION_FAILED,
-                        "If-Match is not of the form \"limits-N\". Read the job and send it again.");
+        bh_reply_refuse(
+            call, BH_E_PRECONDITION_FAILED,
+            "If-Match is not of the form \"limits-N\". Read the job and send it again.");
         return;
     }
     if (bh_limits_json_read(call->body.data, call->body.length, &command, &problem) < 0)

@@ -233,9 +233,10 @@ static void read_types(const char *text, uint32_t *ret_types, struct bh_problem 
         while (i < 8 && (strlen(names[i]) != length || strncmp(names[i], text, length) != 0))
             i++;
         if (i == 8) {
-            bh_problem_add(problem, BH_E_BAD_QUERY, "?types",
-                           "Give job, sample, transition, signal, checkpoint, recorder, log or host, "
-                           "several separated by commas.");
+            bh_problem_add(
+                problem, BH_E_BAD_QUERY, "?types",
+                "Give job, sample, transition, signal, checkpoint, recorder, log or host, "
+                "several separated by commas.");
             return;
         }
         *ret_types |= 1u << i;

@@ -50,8 +50,9 @@ json_t *bh_jget_parse(const void *data, size_t length, struct bh_problem *proble
     json_t *root = json_loadb(data, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (!root) {
         char text[160];
-        bh_problem_set(problem, BH_E_SYNTAX, "Line %d, column %d: %s. Correct it and send it again.",
-                       error.line, error.column,
+        bh_problem_set(problem, BH_E_SYNTAX,
+                       "Line %d, column %d: %s. Correct it and send it again.", error.line,
+                       error.column,
                        bh_text_escape(error.text, strlen(error.text), text, sizeof text));
     }
     return root;
@@ -75,7 +76,8 @@ static void append_pointer(char *pointer, size_t size, const char *key)
     pointer[used] = '\0';
 }
 
-void bh_jget_refuse(const struct bh_jget *reader, int error, const char *key, const char *format, ...)
+void bh_jget_refuse(const struct bh_jget *reader, int error, const char *key, const char *format,
+                    ...)
 {
     char pointer[128];
     char detail[256];
@@ -123,7 +125,8 @@ static void refuse_unknown(const struct bh_jget *reader, const char *key, const 
             nearest = known[i];
     }
     if (nearest)
-        bh_jget_refuse(reader, BH_E_UNKNOWN_MEMBER, key, "Unknown member. Did you mean %s?", nearest);
+        bh_jget_refuse(reader, BH_E_UNKNOWN_MEMBER, key, "Unknown member. Did you mean %s?",
+                       nearest);
     else
         bh_jget_refuse(reader, BH_E_UNKNOWN_MEMBER, key, "Unknown member. Leave it out.");
 }

@@ -45,7 +45,7 @@ bool bh_jget_duration(const struct bh_jget *reader, const char *key, uint64_t *r
 bool bh_jget_signal(const struct bh_jget *reader, const char *key, int *ret_signal);
 
 /* Adds a mistake about a member of this object (key NULL: the object itself). */
-void bh_jget_refuse(const struct bh_jget *reader, int error, const char *key, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void bh_jget_refuse(const struct bh_jget *reader, int error, const char *key, const char *format,
+                    ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -10,22 +10,22 @@
 #define U32_MAX 0xffffffffull
 
 static const char *const top_members[] = {
-    "command",   "name",        "if_exists",       "cwd",
-    "env",       "clear_env",   "mode",            "limit",
-    "bands",     "force",       "wall_time",       "sample_interval",
-    "breach",    "checkpoint",  "stop",            "min_sample_interval",
-    "record",    "labels",      "on_server_exit",  "max_unusable",
-    "owner",     "on_owner_exit", "external",      NULL,
+    "command", "name",          "if_exists",      "cwd",
+    "env",     "clear_env",     "mode",           "limit",
+    "bands",   "force",         "wall_time",      "sample_interval",
+    "breach",  "checkpoint",    "stop",           "min_sample_interval",
+    "record",  "labels",        "on_server_exit", "max_unusable",
+    "owner",   "on_owner_exit", "external",       NULL,
 };
 static const char *const band_members[] = {"warning", "recovery", "emergency", NULL};
 static const char *const breach_members[] = {"count", "hold", NULL};
 static const char *const stop_members[] = {"signal",     "grace",     "emergency_action",
                                            "kill_retry", "kill_wait", NULL};
 static const char *const grace_members[] = {"base", "per_gib", "max", NULL};
-static const char *const record_members[] = {"enabled", "max_entries", "min_size",       "stacks",
+static const char *const record_members[] = {"enabled", "max_entries",     "min_size", "stacks",
                                              "depth",   "trace_max_bytes", NULL};
-static const char *const checkpoint_members[] = {"protocol", "signal", "path",
-                                                 "timeout",  "repeat", "process", NULL};
+static const char *const checkpoint_members[] = {"protocol", "signal",  "path", "timeout",
+                                                 "repeat",   "process", NULL};
 static const char *const owner_members[] = {"pid", NULL};
 static const char *const mode_choices[] = {"enforce", "observe", NULL};
 static const char *const keep_choices[] = {"keep", "terminate", NULL};
@@ -60,9 +60,8 @@ static void read_command(const struct bh_jget *top, struct bh_job_spec *spec, st
         if (!json_is_string(item) || (i == 0 && json_string_length(item) == 0)) {
             char key[32];
             (void)snprintf(key, sizeof key, "command/%zu", i);
-            bh_problem_add(top->problem, BH_E_INVALID_VALUE,
-                           i ? "/command" : "/command/0", "Item %zu must be a %sstring.", i,
-                           i ? "" : "non-empty ");
+            bh_problem_add(top->problem, BH_E_INVALID_VALUE, i ? "/command" : "/command/0",
+                           "Item %zu must be a %sstring.", i, i ? "" : "non-empty ");
             return;
         }
         arrays->argv[i] = json_string_value(item);
@@ -278,7 +277,8 @@ static void read_policy(const struct bh_jget *top, struct bh_job_spec *spec)
     }
 }
 
-static void read_top(const struct bh_jget *top, struct bh_launch *launch, struct arrays *arrays)
+static void read_top(const struct bh_jget *top, struct bh_launch_request *launch,
+                     struct arrays *arrays)
 {
     struct bh_job_spec *spec = &launch->spec;
     struct bh_diag diag = {0};
@@ -290,8 +290,7 @@ static void read_top(const struct bh_jget *top, struct bh_launch *launch, struct
     else if (!spec->external && !bh_jget_has(top, "command"))
         bh_jget_refuse(top, BH_E_MISSING_MEMBER, "command",
                        "Give the program and its arguments as an array of strings.");
-    if (bh_jget_text(top, "name", &spec->name) &&
-        bh_text_job_name(spec->name, "name", &diag) < 0)
+    if (bh_jget_text(top, "name", &spec->name) && bh_text_job_name(spec->name, "name", &diag) < 0)
         bh_jget_refuse(top, BH_E_INVALID_VALUE, "name", "%s.", diag.detail);
     if (bh_jget_choice(top, "if_exists", exists_choices, &choice))
         launch->return_existing = choice == 1;
@@ -325,7 +324,7 @@ static void resolve(struct bh_job_spec *spec, struct bh_problem *problem)
 }
 
 /* Takes root. */
-static int read_root(json_t *root, struct bh_launch *ret_launch, struct bh_problem *problem)
+static int read_root(json_t *root, struct bh_launch_request *ret_launch, struct bh_problem *problem)
 {
     struct arrays *arrays = calloc(1, sizeof *arrays);
     if (!arrays) {
@@ -333,7 +332,7 @@ static int read_root(json_t *root, struct bh_launch *ret_launch, struct bh_probl
         problem->error = BH_E_NOMEM;
         return BH_E_NOMEM;
     }
-    struct bh_launch launch = {.root = root, .arrays = arrays};
+    struct bh_launch_request launch = {.root = root, .arrays = arrays};
     bh_job_spec_init(&launch.spec);
     struct bh_jget top;
     bh_jget_open(&top, root, "", top_members, problem);
@@ -342,9 +341,10 @@ static int read_root(json_t *root, struct bh_launch *ret_launch, struct bh_probl
     if (problem->error == 0 && !launch.spec.external)
         resolve(&launch.spec, problem);
     if (problem->error == BH_E_MODE_MISSING)
-        bh_problem_set(problem, BH_E_MODE_MISSING,
-                       "Give limit (for example \"6GiB\") to guard the job, or \"mode\": \"observe\" "
-                       "to watch it without one.");
+        bh_problem_set(
+            problem, BH_E_MODE_MISSING,
+            "Give limit (for example \"6GiB\") to guard the job, or \"mode\": \"observe\" "
+            "to watch it without one.");
     if (problem->error) {
         bh_launch_done(&launch);
         return problem->error;
@@ -353,7 +353,7 @@ static int read_root(json_t *root, struct bh_launch *ret_launch, struct bh_probl
     return BH_OK;
 }
 
-int bh_job_json_read(const void *data, size_t length, struct bh_launch *ret_launch,
+int bh_job_json_read(const void *data, size_t length, struct bh_launch_request *ret_launch,
                      struct bh_problem *problem)
 {
     json_t *root = bh_jget_parse(data, length, problem);
@@ -361,7 +361,7 @@ int bh_job_json_read(const void *data, size_t length, struct bh_launch *ret_laun
 }
 
 int bh_job_json_read_over(const struct bh_bytes *base, const void *data, size_t length,
-                          struct bh_launch *ret_launch, struct bh_problem *problem)
+                          struct bh_launch_request *ret_launch, struct bh_problem *problem)
 {
     json_t *root = bh_jget_parse(base->data, base->length, problem);
     if (!root)
@@ -378,7 +378,7 @@ int bh_job_json_read_over(const struct bh_bytes *base, const void *data, size_t 
     return read_root(root, ret_launch, problem);
 }
 
-void bh_launch_done(struct bh_launch *launch)
+void bh_launch_done(struct bh_launch_request *launch)
 {
     json_decref(launch->root);
     free(launch->arrays);

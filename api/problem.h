@@ -15,7 +15,7 @@ struct bh_problem_item {
 
 /* Zero-initialise, then set or add. */
 struct bh_problem {
-    int error; /* 0 = none so far */
+    int error;        /* 0 = none so far */
     char detail[320]; /* "" = a fitting default */
     struct bh_problem_item items[BH_PROBLEM_MAX_ITEMS];
     unsigned count;

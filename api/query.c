@@ -23,7 +23,8 @@ static bool is_known(const char *key, const char *const *known)
     return false;
 }
 
-void bh_query_known(const struct bh_call *call, const char *const *known, struct bh_problem *problem)
+void bh_query_known(const struct bh_call *call, const char *const *known,
+                    struct bh_problem *problem)
 {
     for (unsigned i = 0; i < call->query_count; i++) {
         const char *key = call->query[i].key;

@@ -1,5 +1,6 @@
-/* What answers are made of: plain structs that the backend fills and view_json writes. Everything is
- * borrowed for the time of one write. Unknown times are us 0; unknown values carry their status. */
+/* What answers are made of: plain structs that the backend fills and view_json writes. Everything
+ * is borrowed for the time of one write. Unknown times are us 0; unknown values carry their status.
+ */
 #ifndef BH_API_VIEW_H
 #define BH_API_VIEW_H
 

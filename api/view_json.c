@@ -231,8 +231,14 @@ static void outcome(struct bh_json *json, const struct bh_job_view *view)
 static void links(struct bh_json *json, const char *id)
 {
     static const char *const names[][2] = {
-        {"self", ""},          {"spec", "/spec"}, {"report", "/report"}, {"memory", "/memory.pickle"},
-        {"timeline", "/timeline"}, {"live", "/live"}, {"events", "/events"}, {"logs", "/logs"},
+        {"self", ""},
+        {"spec", "/spec"},
+        {"report", "/report"},
+        {"memory", "/memory.pickle"},
+        {"timeline", "/timeline"},
+        {"live", "/live"},
+        {"events", "/events"},
+        {"logs", "/logs"},
     };
     char path[64];
     bh_json_object(json, "links");
@@ -278,7 +284,8 @@ void bh_view_job_document(const struct bh_job_view *view, struct bh_bytes *ret_b
     bh_json_finish(&json);
 }
 
-/* ---- spec -------------------------------------------------------------------------------------- */
+/* ---- spec --------------------------------------------------------------------------------------
+ */
 
 static void spec_checkpoint(struct bh_json *json, const struct bh_job_spec *spec)
 {

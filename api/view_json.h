@@ -1,5 +1,6 @@
 /* The shape of every answer (openapi/examples), written with core's JSON writer. Functions with a
- * key write one value into an open object or array (key NULL); the others write a whole document. */
+ * key write one value into an open object or array (key NULL); the others write a whole document.
+ */
 #ifndef BH_API_VIEW_JSON_H
 #define BH_API_VIEW_JSON_H
 
@@ -22,7 +23,8 @@ void bh_view_transition(struct bh_json *json, const char *key, const char *job_i
                         const struct bh_record *record, struct bh_anchor anchor,
                         struct bh_wall started);
 void bh_view_signal(struct bh_json *json, const char *key, const char *job_id,
-                    const struct bh_record *record, struct bh_anchor anchor, struct bh_wall started);
+                    const struct bh_record *record, struct bh_anchor anchor,
+                    struct bh_wall started);
 void bh_view_checkpoint(struct bh_json *json, const char *key, const char *job_id,
                         const struct bh_record *record, struct bh_anchor anchor,
                         struct bh_wall started);
