@@ -21,7 +21,7 @@ export class NoAnswer extends Error {}
 export const canWrite = () => sessionStorage.getItem(CSRF) !== null;
 
 async function send(method, path, body, options = {}) {
-  const headers = { Accept: "application/json" };
+  const headers = { Accept: "application/json", ...options.headers };
   const token = sessionStorage.getItem(CSRF);
   if (body !== undefined) {
     headers["Content-Type"] = "application/json";
@@ -101,12 +101,20 @@ export const api = {
   timeline: (id, params, signal) => getJson(`${jobPath(id)}/timeline${query(params)}`, signal),
   live: (id, params, signal) => getJson(`${jobPath(id)}/live${query(params)}`, signal),
   report: (id) => getJson(`${jobPath(id)}/report?merged=1`),
-  /** The bytes of a stream from an offset on. */
-  async log(id, stream, from, signal) {
-    const response = await send("GET", `${jobPath(id)}/logs${query({ stream, from })}`, undefined, {
-      signal,
-    });
-    return new Uint8Array(await response.arrayBuffer());
+  /** Bytes of a stream from an offset on, or up to `to` (exclusive): {bytes, size}. */
+  async log(id, stream, from, signal, to = null) {
+    const path = `${jobPath(id)}/logs${query({ stream, from: to === null ? from : null })}`;
+    const headers = to === null ? {} : { Range: `bytes=${from}-${to - 1}` };
+    const response = await send("GET", path, undefined, { signal, headers });
+    const size = response.headers.get("X-Bulkhead-Log-Size");
+    return {
+      bytes: new Uint8Array(await response.arrayBuffer()),
+      size: size === null ? null : Number(size),
+    };
+  },
+  /** Size of a stream: asked for from beyond its end, so that no byte is sent. */
+  async logSize(id, stream, signal) {
+    return (await api.log(id, stream, Number.MAX_SAFE_INTEGER, signal)).size ?? 0;
   },
   links: (id) => ({
     report: `${jobPath(id)}/report`,

@@ -10,6 +10,7 @@ import { LogFind } from "./logfind.js";
 const POLL_MS = 700;
 const MOST_LINES = 5000;
 const FIRST_BYTES = 256 * 1024;
+const EMPTY_LINE = "\u200b"; // keeps the height of a line
 const EARLIER_BYTES = 256 * 1024;
 
 export class LogsView {
@@ -74,6 +75,8 @@ export class LogsView {
     this.from = null;
     this.next = 0;
     this.partial = "";
+    this.half = false;
+    this.seam = "";
     this.ended = false;
     this.pending = 0;
     this.decoder = new TextDecoder("utf-8");
@@ -94,7 +97,13 @@ export class LogsView {
     const signal = this.abort.signal;
     try {
       const wasLive = isLive(this.host.get());
-      const got = await this.fetchFrom(this.next, signal);
+      if (this.from === null) {
+        const size = await api.logSize(this.host.get().id, this.stream, signal);
+        this.from = Math.max(0, size - FIRST_BYTES);
+        this.next = this.from;
+        this.half = this.from > 0;
+      }
+      const got = (await api.log(this.host.get().id, this.stream, this.next, signal)).bytes;
       if (signal.aborted) {
         return;
       }
@@ -107,10 +116,6 @@ export class LogsView {
     } catch (e) {
       this.trouble(e, signal);
     }
-  }
-
-  fetchFrom(offset, signal) {
-    return api.log(this.host.get().id, this.stream, offset, signal);
   }
 
   trouble(e, signal) {
@@ -126,12 +131,7 @@ export class LogsView {
   }
 
   take(got) {
-    if (this.from === null) {
-      this.from = got.length > FIRST_BYTES ? got.length - FIRST_BYTES : 0;
-      this.next = got.length;
-      this.addText(this.decoder.decode(got.subarray(this.from), { stream: true }));
-      this.cutHead();
-    } else if (got.length) {
+    if (got.length) {
       this.next += got.length;
       this.addText(this.decoder.decode(got, { stream: true }));
     }
@@ -139,32 +139,38 @@ export class LogsView {
     this.headText();
   }
 
-  /** The first line shown may be half of one: it begins at the next line. */
-  cutHead() {
-    if (this.from > 0 && this.lines.firstChild) {
-      this.lines.firstChild.remove();
-    }
-  }
-
   addText(chunk) {
     if (!chunk) {
       return;
     }
     const parts = (this.partial + chunk).split("\n");
+    if (this.half && parts.length > 1) {
+      this.half = false; // the first line shown would be half of one
+      this.seam = parts.shift();
+    }
     this.partial = parts.pop();
     this.openLine?.remove();
     const nodes = parts.map(lineNode);
     this.openLine = this.partial ? lineNode(this.partial) : null;
     this.lines.append(...nodes, ...(this.openLine ? [this.openLine] : []));
-    while (this.lines.childElementCount > MOST_LINES) {
-      this.lines.firstChild.remove();
-    }
+    this.trim();
     this.find.refresh();
     if (this.paused) {
       this.pending += nodes.length;
       this.pauseText();
     } else {
       this.toEnd();
+    }
+  }
+
+  /** Drops the oldest lines; where the view begins moves along, so that "Load earlier" finds them. */
+  trim() {
+    while (this.lines.childElementCount > MOST_LINES) {
+      const line = this.lines.firstChild;
+      const length = line.textContent === EMPTY_LINE ? 0 : new TextEncoder().encode(line.textContent).length;
+      this.from += length + 1 + new TextEncoder().encode(this.seam ? `${this.seam}\n` : "").length;
+      this.seam = "";
+      line.remove();
     }
   }
 
@@ -183,19 +189,17 @@ export class LogsView {
     this.head.replaceChildren();
     if (this.from > 0) {
       this.head.append(`Showing from byte ${exact(this.from)}. `, this.earlier);
-    } else if (this.lines.childElementCount >= MOST_LINES) {
-      this.head.append(`The last ${exact(MOST_LINES)} lines. Download holds all of them.`);
     }
   }
 
   async loadEarlier() {
     const to = this.from;
     const from = Math.max(0, to - EARLIER_BYTES);
-    const got = await this.fetchFrom(from, this.abort.signal);
-    const part = new TextDecoder("utf-8").decode(got.subarray(0, to - from)).split("\n");
-    if (from > 0) {
-      part.shift();
-    }
+    const { signal } = this.abort;
+    const got = (await api.log(this.host.get().id, this.stream, from, signal, to)).bytes;
+    const part = new TextDecoder("utf-8").decode(got).split("\n");
+    part[part.length - 1] += this.seam; // the other half of the line that was cut here
+    this.seam = from > 0 ? part.shift() : "";
     const before = this.log.scrollHeight;
     this.lines.prepend(...part.filter((l, i) => l !== "" || i < part.length - 1).map(lineNode));
     this.from = from;
@@ -258,6 +262,6 @@ export class LogsView {
 
 function lineNode(line) {
   const el = document.createElement("div");
-  el.textContent = line === "" ? "\u200b" : line;
+  el.textContent = line === "" ? EMPTY_LINE : line;
   return el;
 }
