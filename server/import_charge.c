@@ -86,15 +86,14 @@ static int make_builder(struct bh_import_job *job, const struct bh_level_store *
     return 0;
 }
 
-static int add_points(struct bh_import_job *job, const struct bh_bytes *points,
-                      const struct bh_level_store *store)
+static int add_points(struct bh_import_job *job, const struct bh_bytes *points)
 {
     const struct bh_import_point *list = (const void *)points->data;
     size_t count = points->length / sizeof *list;
     int result = 0;
 
     for (size_t i = 0; i < count && result >= 0; i++)
-        result = bh_series_add(job->charge, list[i].at_us, list[i].value, store);
+        result = bh_series_add(job->charge, list[i].at_us, list[i].value);
     return result;
 }
 
@@ -123,7 +122,7 @@ int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
         return 0;
     result = make_builder(job, &store, false, diag);
     if (result >= 0)
-        result = add_points(job, &records->charge, &store);
+        result = add_points(job, &records->charge);
     if (result >= 0)
         result = bh_series_flush(job->charge, &store);
     if (result >= 0)
@@ -202,7 +201,7 @@ static int rebuild(struct bh_import *import, struct bh_import_job *job, struct b
     if (result >= 0)
         result = make_builder(job, &store, true, diag);
     if (result >= 0)
-        result = add_points(job, points, &store);
+        result = add_points(job, points);
     if (result >= 0)
         result = bh_series_flush(job->charge, &store);
     return result;

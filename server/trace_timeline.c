@@ -60,6 +60,8 @@ static void job_span(const struct timeline *timeline, int64_t *ret_from_us, int6
         if (summary->points > 0)
             extend(&from_us, &to_us, summary->first_us, summary->last_us);
     }
+    if (job->events > 0)
+        extend(&from_us, &to_us, job->began_at.us, job->last_at.us);
     if (job->started_at.us)
         extend(&from_us, &to_us, job->started_at.us, job->started_at.us);
     if (job->ended_at.us && from_us != INT64_MAX)

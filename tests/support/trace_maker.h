@@ -26,6 +26,12 @@ struct maker_buffer {
     bool cached, linked;
 };
 
+/* The sums right after an event, when the history is kept. */
+struct maker_instant {
+    int64_t at_us;
+    uint64_t active, reserved;
+};
+
 struct maker {
     char state[64];    /* the state folder, below /tmp */
     char id[BH_JOB_ID_SIZE];
@@ -43,6 +49,9 @@ struct maker {
     uint64_t active, reserved, peak, peak_sequence; /* the oracle */
     struct maker_buffer late;                       /* an allocation whose link comes later */
     bool has_late;
+    bool keep_history;
+    struct maker_instant *history; /* owned */
+    size_t history_count, history_capacity;
 };
 
 static inline void maker_check(int result)
@@ -134,8 +143,10 @@ static inline void maker_run_close(struct maker *maker)
     (void)close(maker->journal_fd);
     (void)close(maker->dirfd);
     free(maker->live);
+    free(maker->history);
     maker->writer = NULL;
     maker->live = NULL;
+    maker->history = NULL;
 }
 
 static inline void maker_done(struct maker *maker)
@@ -317,6 +328,20 @@ static inline void maker_link(struct maker *maker, struct maker_buffer *buffer)
     maker_add(maker, &record);
 }
 
+static inline void maker_remember(struct maker *maker)
+{
+    if (maker->history_count == maker->history_capacity) {
+        maker->history_capacity = maker->history_capacity ? maker->history_capacity * 2 : 4096;
+        maker->history =
+            realloc(maker->history, maker->history_capacity * sizeof *maker->history);
+        if (!maker->history)
+            abort();
+    }
+    maker->history[maker->history_count++] = (struct maker_instant){
+        bh_clock_epoch_us(maker_anchor(), (struct bh_mono){maker->now_ns}), maker->active,
+        maker->reserved};
+}
+
 static inline void maker_event(struct maker *maker, enum bh_evlog_kind kind,
                                const struct maker_buffer *buffer)
 {
@@ -339,6 +364,8 @@ static inline void maker_event(struct maker *maker, enum bh_evlog_kind kind,
         maker->peak = maker->active;
         maker->peak_sequence = maker->sequence;
     }
+    if (maker->keep_history)
+        maker_remember(maker);
 }
 
 static inline void maker_alloc(struct maker *maker, uint32_t reuse)
