@@ -16,11 +16,11 @@
 
 #include "core/record/record.h"
 
-#define NODE_BYTES        368u
 #define NODE_WORD         364u /* the padding */
 #define NODE_POSITION     360u /* u32 before it, 0 in a new node */
+#define PRIMITIVE_END     288u /* where the search for the Primitive ends, well inside any node */
 #define CONTROL_BYTES     16u  /* make_shared: table pointer and two counts in front of the node */
-#define CHUNK_BYTES       400u /* glibc chunk for 16 + 368 bytes */
+#define CHUNK_BYTES       400u /* glibc chunk for 16 + 368 bytes, the known node */
 #define NODE_POISON       0xb5a1d00du
 #define WORD_SAMPLES      64u
 #define PRIMITIVE_SAMPLES 8u
@@ -144,8 +144,12 @@ static void test_word(void *desc)
         return;
     }
     fits = block_fits(desc);
+    if (fits == 0) { /* then nothing that far out is ours to read */
+        refuse_word();
+        return;
+    }
     memcpy(&position, (unsigned char *)desc + NODE_POSITION, sizeof(position));
-    if (fits == 0 || position != 0 || *word_of(desc) != NODE_POISON) {
+    if (position != 0 || *word_of(desc) != NODE_POISON) {
         refuse_word();
         return;
     }
@@ -159,7 +163,7 @@ static void test_primitive(void *desc, void *primitive)
 {
     uint32_t offset, found = 0, hits = 0;
 
-    for (offset = 8; offset + 8 <= NODE_BYTES; offset += 8) {
+    for (offset = 8; offset + 8 <= PRIMITIVE_END; offset += 8) {
         if (field(desc, offset) == (uintptr_t)primitive) {
             found = offset;
             hits++;
