@@ -46,6 +46,9 @@ struct bh_join {
 int bh_join_begin(struct bh_join *join, const struct bh_trace_source *source, uint64_t number);
 /* 1 and an event, valid until the next call; 0 at the end. */
 int bh_join_next(struct bh_join *join, const struct bh_event **ret_event);
+/* Reads ahead as far as the ring has room, or until *waiting is 0, so that far LINKs are seen now.
+ */
+int bh_join_look_ahead(struct bh_join *join, const uint32_t *waiting);
 void bh_join_done(struct bh_join *join);
 
 #endif

@@ -119,3 +119,13 @@ int bh_join_next(struct bh_join *join, const struct bh_event **ret_event)
     join->count--;
     return 1;
 }
+
+int bh_join_look_ahead(struct bh_join *join, const uint32_t *waiting)
+{
+    while (!join->ended && *waiting > 0 && join->count < BH_JOIN_EVENTS) {
+        int more = read_one(join);
+        if (more < 0)
+            return more;
+    }
+    return BH_OK;
+}

@@ -12,7 +12,7 @@
 #define HEADER_BYTES 128
 
 enum { IMAGE_KNOWN = 1, IMAGE_ENDED = 2, IMAGE_BASED = 4 };
-enum { BUFFER_CACHED = 1, BUFFER_LINKED = 2 };
+enum { BUFFER_CACHED = 1, BUFFER_LINKED = 2, BUFFER_FRESH = 4 };
 enum { FLAG_BEGAN = 1, FLAG_FULL = 2 };
 
 bool bh_keyframe_due(const struct bh_replay *replay, uint64_t events_then)
@@ -54,7 +54,8 @@ static unsigned char *put_buffer(unsigned char *at, const struct bh_buffer *buff
     at = bh_varint_put_signed(at, buffer->sequence - last->sequence);
     at = bh_varint_put_signed(at, (uint64_t)buffer->at_us - (uint64_t)last->at_us);
     return bh_varint_put(at, (buffer->state == BH_BUFFER_CACHED ? BUFFER_CACHED : 0u) |
-                                 (buffer->linked ? BUFFER_LINKED : 0u));
+                                 (buffer->linked ? BUFFER_LINKED : 0u) |
+                                 (buffer->fresh ? BUFFER_FRESH : 0u));
 }
 
 static int put_buffers(const struct bh_replay *replay, struct bh_bytes *out)
@@ -103,6 +104,7 @@ static void put_header(const struct bh_replay *replay, uint64_t next_segment, un
     bh_le_put32(header + 100, replay->image_count);
     bh_le_put32(header + 104, replay->live);
     bh_le_put32(header + 108, (uint32_t)body_bytes);
+    bh_le_put64(header + 112, (uint64_t)replay->event_us);
     bh_le_put32(header + 120, bh_crc32c(0, header + HEADER_BYTES, body_bytes));
     bh_le_put32(header + 124, bh_crc32c(0, header, 124));
 }
@@ -182,6 +184,7 @@ static void get_buffer(struct bh_varint_reader *reader, struct bh_buffer *buffer
     uint64_t flags = bh_varint_get(reader);
     buffer->state = flags & BUFFER_CACHED ? BH_BUFFER_CACHED : BH_BUFFER_ACTIVE;
     buffer->linked = flags & BUFFER_LINKED;
+    buffer->fresh = flags & BUFFER_FRESH;
 }
 
 static int get_body(struct bh_replay *replay, struct bh_varint_reader *reader, uint32_t images,
@@ -223,6 +226,7 @@ static int get_sums(struct bh_replay *replay, const unsigned char *bytes)
     replay->peak_bytes = bh_le_get64(bytes + 72);
     replay->peak_sequence = bh_le_get64(bytes + 80);
     replay->peak_us = (int64_t)bh_le_get64(bytes + 88);
+    replay->event_us = (int64_t)bh_le_get64(bytes + 112);
     replay->began = flags & FLAG_BEGAN;
     replay->full = flags & FLAG_FULL;
     /* The sums follow from the buffers: the ones written say whether all of them came back. */

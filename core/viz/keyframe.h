@@ -24,13 +24,13 @@
  *     offset 100 u32 images
  *     offset 104 u32 buffers
  *     offset 108 u32 body bytes
- *     offset 112 u64 reserved, 0
+ *     offset 112 i64 time of the last event
  *     offset 120 u32 CRC-32C of the body
  *     offset 124 u32 CRC-32C of the first 124 bytes
  *     body       per image: flags (1 known, 2 ended, 4 based); per buffer, by image and address:
  * varints image difference, address difference (to the last of the same image), size, size -
  *                requested, stack, primitive, stream + 1, sequence (signed difference), time
- * (signed difference), flags (1 cached, 2 linked) */
+ * (signed difference), flags (1 cached, 2 linked, 4 fresh) */
 #ifndef BH_VIZ_KEYFRAME_H
 #define BH_VIZ_KEYFRAME_H
 

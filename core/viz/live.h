@@ -3,15 +3,13 @@
  * keeps growing, and the allocation that crossed the limit.
  *
  * Runs over a source; with keyframes it starts at the nearest one. An allocation whose LINK comes
- * more than BH_LIVE_LOOKAHEAD events after the instant counts as without stack. */
+ * more than BH_JOIN_EVENTS records after the instant counts as without stack. */
 #ifndef BH_VIZ_LIVE_H
 #define BH_VIZ_LIVE_H
 
 #include "core/viz/dictionary.h"
 #include "core/viz/keyframe.h"
 #include "core/viz/sink.h"
-
-#define BH_LIVE_LOOKAHEAD 65536u
 
 enum bh_live_when {
     BH_LIVE_AT_US = 1,   /* after the last event not later than at_us; ended images are gone */
@@ -34,11 +32,12 @@ struct bh_live_query {
     int64_t limit_us;
 };
 
-/* What the caller may know already; zero = find it in a pass of its own. */
+/* What the caller may know already (struct bh_replay at the log's end has it all); NULL = a pass of
+ * its own finds it when it is needed. */
 struct bh_live_hint {
-    bool known;
-    uint64_t peak_sequence;     /* struct bh_replay has them all */
-    int64_t began_us, ended_us; /* first and last time of the trace: the run's quarters */
+    uint64_t events; /* 0: nothing was recorded */
+    uint64_t peak_sequence, last_sequence;
+    int64_t began_us, event_us; /* the run, for its quarters */
 };
 
 struct bh_live_group {
@@ -58,8 +57,9 @@ struct bh_live_crossing {
 
 struct bh_live {
     struct bh_live_query query;
-    int64_t at_us;     /* of the instant */
-    uint64_t sequence; /* of its last event */
+    bool growing_known; /* keeps_growing is filled */
+    int64_t at_us;      /* of the instant */
+    uint64_t sequence;  /* of its last event */
     uint64_t total_bytes, total_count;
     struct bh_live_group *groups; /* owned, largest first, query.top at most */
     uint32_t group_count;

@@ -32,9 +32,10 @@ struct bh_survey {
     uint64_t events, lost, marks; /* inside the window */
     int64_t last_us;              /* time of the last record before the window's end */
     bool full;
-    /* the allocation that crossed the limit: the last one not later than limit_us */
+    struct bh_replay replay; /* up to limit_us, to find: */
     uint64_t crossing_sequence, crossing_bytes;
     uint32_t crossing_image;
+    bool crossing_found;
     /* LINKs too far from their allocation for bh_join */
     struct bh_far_link *far; /* by sequence, sorted after the pass */
     size_t far_count, far_capacity;

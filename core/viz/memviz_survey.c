@@ -69,11 +69,33 @@ static void note_inside(struct bh_survey *survey, const struct bh_evlog_record *
     }
 }
 
+/* Follows the state up to the moment the limit was crossed, then finds who crossed it. record NULL
+ * = the log ended. */
+static int follow_crossing(struct bh_survey *survey, const struct bh_memviz_options *options,
+                           const struct bh_event *event)
+{
+    if (!options->limit_crossed || survey->crossing_found)
+        return BH_OK;
+    if (event && event->at_us <= options->limit_us)
+        return bh_replay_apply(&survey->replay, &event->record);
+    int error = bh_replay_settle(&survey->replay);
+    uint32_t at = bh_replay_crossing(&survey->replay);
+    survey->crossing_found = true;
+    if (error < 0 || at == BH_REPLAY_NONE)
+        return error;
+    survey->crossing_sequence = survey->replay.pool[at].sequence;
+    survey->crossing_bytes = survey->replay.pool[at].size_bytes;
+    survey->crossing_image = survey->replay.pool[at].image;
+    return BH_OK;
+}
+
 static int note(struct bh_survey *survey, const struct bh_memviz_options *options,
                 const struct bh_event *event)
 {
     const struct bh_evlog_record *record = &event->record;
     int error = reserve_image(survey, record->image);
+    if (error >= 0)
+        error = follow_crossing(survey, options, event);
     if (error < 0)
         return error;
     if (record->kind == BH_EVLOG_FULL)
@@ -86,12 +108,6 @@ static int note(struct bh_survey *survey, const struct bh_memviz_options *option
     survey->images[record->image].seen = true;
     survey->images[record->image].buffers |=
         record->kind <= BH_EVLOG_CACHE_TO_OS || record->kind == BH_EVLOG_BASELINE;
-    bool alloc = record->kind >= BH_EVLOG_ALLOC_NEW && record->kind <= BH_EVLOG_ALLOC_MAKE_BUFFER;
-    if (alloc && options->limit_crossed && event->at_us <= options->limit_us) {
-        survey->crossing_sequence = record->sequence;
-        survey->crossing_bytes = record->size_bytes;
-        survey->crossing_image = record->image;
-    }
     if (event->at_us >= options->from_us)
         note_inside(survey, record);
     return BH_OK;
@@ -117,9 +133,12 @@ int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source
     join.dictionary = survey->dictionary;
     join.far = note_far;
     join.context = survey;
+    bh_replay_init(&survey->replay, source->header.anchor);
     while (more >= 0 && (more = bh_join_next(&join, &event)) > 0)
         more = note(survey, options, event);
     bh_join_done(&join);
+    if (more >= 0)
+        more = follow_crossing(survey, options, NULL);
     if (more < 0)
         return more;
     if (survey->far_count)
@@ -136,6 +155,7 @@ int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source
 void bh_survey_done(struct bh_survey *survey)
 {
     bh_dictionary_free(survey->dictionary);
+    bh_replay_done(&survey->replay);
     free(survey->images);
     free(survey->far);
     *survey = (struct bh_survey){0};

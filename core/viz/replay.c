@@ -139,6 +139,7 @@ static int apply_alloc(struct bh_replay *replay, const struct bh_evlog_record *r
 {
     struct bh_buffer wanted = buffer_of(replay, record);
     wanted.state = BH_BUFFER_ACTIVE;
+    wanted.fresh = record->kind != BH_EVLOG_ALLOC_REUSE;
     uint32_t at = bh_replay_find(replay, record->image, record->address);
     if (at == BH_REPLAY_NONE)
         return put(replay, &wanted, false, false);
@@ -363,6 +364,7 @@ int bh_replay_apply(struct bh_replay *replay, const struct bh_evlog_record *reco
     }
     if (bh_evlog_kind_has_sequence(record->kind)) {
         replay->sequence = record->sequence;
+        replay->event_us = replay->at_us;
         replay->events++;
     }
     error = apply_record(replay, record);
@@ -372,6 +374,21 @@ int bh_replay_apply(struct bh_replay *replay, const struct bh_evlog_record *reco
         replay->peak_us = replay->at_us;
     }
     return error;
+}
+
+uint32_t bh_replay_crossing(const struct bh_replay *replay)
+{
+    uint32_t best = BH_REPLAY_NONE;
+    for (uint32_t i = 0; i < replay->pool_used; i++) {
+        const struct bh_buffer *buffer = &replay->pool[i];
+        if (buffer->state != BH_BUFFER_ACTIVE || replay->images[buffer->image].ended)
+            continue;
+        const struct bh_buffer *than = best == BH_REPLAY_NONE ? NULL : &replay->pool[best];
+        if (!than || buffer->fresh > than->fresh ||
+            (buffer->fresh == than->fresh && buffer->sequence > than->sequence))
+            best = i;
+    }
+    return best;
 }
 
 int bh_replay_put(struct bh_replay *replay, const struct bh_buffer *buffer)

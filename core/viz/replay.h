@@ -30,7 +30,8 @@ struct bh_buffer {
     uint32_t stack, primitive; /* of the last allocation; 0 = not known (yet) */
     int32_t stream;            /* -1 = not known */
     uint8_t state;             /* enum bh_buffer_state */
-    bool linked;               /* a LINK came for the allocation */
+    bool linked;               /* nothing is left for a LINK to say */
+    bool fresh;                /* the last allocation took it from the system, not the cache */
     bool seen;                 /* scratch of a baseline */
 };
 
@@ -74,6 +75,7 @@ struct bh_replay {
     uint64_t sequence;     /* of the last event */
     int64_t at_us;         /* running maximum of the times so far */
     int64_t began_us;      /* first time in the log */
+    int64_t event_us;      /* time of the last event (at_us counts every record) */
     bool began, full;
     uint64_t peak_bytes, peak_sequence; /* of active, first time it was reached */
     int64_t peak_us;
@@ -104,6 +106,10 @@ uint32_t bh_replay_find(const struct bh_replay *replay, uint32_t image, uint64_t
 uint32_t bh_replay_find_pending(const struct bh_replay *replay, uint64_t sequence);
 /* The epoch microseconds this record's time has in exports: never below replay->at_us. */
 int64_t bh_replay_time(const struct bh_replay *replay, const struct bh_evlog_record *record);
+
+/* The allocation that most likely took the job over its limit, in the state of that instant: the
+ * newest active buffer that came fresh from the system, else the newest active one. */
+uint32_t bh_replay_crossing(const struct bh_replay *replay);
 
 /* For keyframes: puts a buffer as it is, sums included; no observer call. */
 int bh_replay_put(struct bh_replay *replay, const struct bh_buffer *buffer);

@@ -8,7 +8,7 @@
  * index): SQLite in the server, memory in bulkhead-tool. Only the last chunk of each level ever
  * changes, so a flush rewrites at most one chunk a level and series.
  *
- * Builder: one thread, bytes in memory bounded by the open chunks. Blob layouts: level.c. */
+ * Builder: one thread, bytes in memory bounded by the open chunks. Blob layouts: level.h. */
 #ifndef BH_VIZ_TIMELINE_H
 #define BH_VIZ_TIMELINE_H
 
@@ -50,11 +50,10 @@ void bh_series_free(struct bh_series_builder *builder);
 /* Goes on where the stored chunks end; fine when nothing is stored. */
 int bh_series_restore(struct bh_series_builder *builder, const struct bh_level_store *store);
 /* A time before the last one counts as the last one. A point that repeats the last value is left
- * out. Full chunks go to the store at once (store may be NULL when the caller flushes at least
- * every BH_LEVEL_POINTS points; otherwise BH_E_INTERNAL). */
-int bh_series_add(struct bh_series_builder *builder, int64_t at_us, uint64_t value,
-                  const struct bh_level_store *store);
-/* Stores all open chunks that changed, and the root. */
+ * out. No store is needed here: full chunks wait in memory for the next flush. */
+int bh_series_add(struct bh_series_builder *builder, int64_t at_us, uint64_t value);
+/* Stores what is new: full chunks, the open chunk of each level, the root. Nothing when nothing is
+ * new. */
 int bh_series_flush(struct bh_series_builder *builder, const struct bh_level_store *store);
 
 /* ---- asking ---- */
