@@ -92,7 +92,7 @@ int bh_import_purge(struct bh_import *import, int jobs_fd, bool *ret_more, struc
 {
     char id[BH_JOB_ID_SIZE];
     bool left = true;
-    int64_t key;
+    int64_t key = 0;
     int result = 0;
 
     if (!import->cleaned)

@@ -33,7 +33,7 @@ struct maker_instant {
 };
 
 struct maker {
-    char state[64];    /* the state folder, below /tmp */
+    char state[128]; /* the state folder */
     char id[BH_JOB_ID_SIZE];
     int jobs_fd, dirfd, events_fd, journal_fd;
     struct bh_evlog_writer *writer;
@@ -70,16 +70,21 @@ static inline uint32_t maker_random(struct maker *maker, uint32_t below)
 
 /* ---- the folder ---- */
 
-static inline void maker_state(struct maker *maker)
+static inline void maker_state_in(struct maker *maker, const char *folder)
 {
     int fd = -1;
 
-    (void)strcpy(maker->state, "/tmp/bh-trace-XXXXXX");
+    (void)snprintf(maker->state, sizeof maker->state, "%s/bh-trace-XXXXXX", folder);
     if (!mkdtemp(maker->state))
         abort();
     maker_check(bh_io_open_dir(AT_FDCWD, maker->state, &fd, NULL));
     maker_check(bh_io_make_dir(fd, "jobs", false, &maker->jobs_fd, NULL));
     (void)close(fd);
+}
+
+static inline void maker_state(struct maker *maker)
+{
+    maker_state_in(maker, "/tmp");
 }
 
 static inline void maker_spec(struct maker *maker, bool external)

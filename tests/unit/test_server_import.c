@@ -166,7 +166,7 @@ static void dump_row(sqlite3_stmt *statement, struct bh_bytes *out)
 static void dump(const char *state, struct bh_bytes *out)
 {
     sqlite3 *handle;
-    char path[128];
+    char path[192];
 
     (void)snprintf(path, sizeof path, "%s/" BH_STORE_FILE_NAME, state);
     assert_int_equal(sqlite3_open_v2(path, &handle, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
@@ -186,7 +186,7 @@ static void remove_database(const char *state)
     static const char *const suffixes[] = {"", "-wal", "-shm"};
 
     for (size_t i = 0; i < 3; i++) {
-        char path[160];
+        char path[192];
         (void)snprintf(path, sizeof path, "%s/" BH_STORE_FILE_NAME "%s", state, suffixes[i]);
         (void)unlink(path);
     }
@@ -395,7 +395,7 @@ static void test_a_torn_end_waits_for_the_rest(void **state)
     struct fixture *f = *state;
     struct stat info;
     struct bh_bytes tail = {0};
-    char path[128];
+    char path[256];
     off_t cut;
 
     maker_begin(&f->maker);
