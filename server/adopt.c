@@ -47,7 +47,7 @@ void bh_supervise_ended(struct bh_job *job)
     bh_feed_want(job->app->feed, job);
 }
 
-static void on_adopted(void *user, struct bh_job *job, int status, char *text)
+static void on_adopted(void *user, struct bh_job *job, int status, const char *text)
 {
     (void)user;
     (void)text; /* it logs on its own stderr what it did; the report says the rest */
@@ -71,7 +71,7 @@ static void adopt(struct bh_job *job)
     }
 }
 
-static void read_anchor(struct bh_job *job)
+void bh_supervise_read_anchor(struct bh_job *job)
 {
     unsigned char bytes[BH_JOURNAL_HEADER_BYTES];
     struct bh_journal_header header;
@@ -100,15 +100,14 @@ static void on_linked(void *user, struct bh_job *job, int result)
 {
     (void)user;
     if (result >= 0)
-        read_anchor(
-            job); /* the scribe has written it by now, or will: the next status tries again */
+        bh_supervise_read_anchor(job); /* or the next status does: the scribe writes it soon */
 }
 
 void bh_supervise_look(struct bh_job *job)
 {
     if (job->ended || job->busy || job->link || job->spec->external || job->dirfd < 0)
         return;
-    read_anchor(job);
+    bh_supervise_read_anchor(job);
     if (!job->has_status)
         read_status(job);
     if (!bh_supervise_locked(job->dirfd)) {
@@ -140,14 +139,14 @@ static void on_first_link(void *user, struct bh_job *job, int result)
     struct start *start = user;
     struct bh_diag none = {0};
     (void)result; /* without a connection the job may be over already: what status.bin says then */
-    read_anchor(job);
+    bh_supervise_read_anchor(job);
     if (result < 0)
         read_status(job);
     start->on_started(start->user, job, BH_OK, &none);
     free(start);
 }
 
-static void on_verdict(void *user, struct bh_job *job, int status, char *text)
+static void on_verdict(void *user, struct bh_job *job, int status, const char *text)
 {
     struct start *start = user;
     struct bh_diag diag = {0};

@@ -16,10 +16,11 @@
 #include "server/gate.h"
 #include "server/static.h"
 
-#define BH_HTTP_HEADER_MS 10000u /* from accept, or the first byte we know of, to the whole head   \
-                                  */
-#define BH_HTTP_IDLE_MS 75000u   /* between requests of one connection, and for a body */
-#define BH_HTTP_STALL_S 60u      /* a client that takes nothing of its answer */
+#define BH_HTTP_HEADER_MS                                                                          \
+    10000u                     /* from accept, or the first byte we know of, to the whole head     \
+                                */
+#define BH_HTTP_IDLE_MS 75000u /* between requests of one connection, and for a body */
+#define BH_HTTP_STALL_S 60u    /* a client that takes nothing of its answer */
 
 struct bh_http_options {
     uv_loop_t *loop;

@@ -286,6 +286,11 @@ void bh_jobs_finish(struct bh_job *job)
         job->row.id[0] = '\0';
         job->state = BH_JOB_FINISHED;
     } else {
+        /* an import that was given up: what is known stays, and it is over all the same */
+        if (job->row.state != BH_JOB_FINISHED && job->row.state != BH_JOB_FAILED_TO_START) {
+            job->row.state = BH_JOB_FINISHED;
+            (void)bh_store_job_set_state(job->app->store, job->id, BH_JOB_FINISHED, NULL);
+        }
         job->state = job->row.state;
     }
     job->event_sequence = job->row.journal_sequence;

@@ -6,6 +6,7 @@
 #include "core/model/policy.h"
 #include "server/feed.h"
 #include "server/jobs.h"
+#include "server/supervise.h"
 
 static void publish(struct bh_job *job, unsigned type, uint64_t sequence,
                     const struct bh_bytes *text)
@@ -22,8 +23,17 @@ static enum bh_job_state live_state(const struct bh_job *job, const struct bh_st
     return status->state;
 }
 
+/* The journal's anchor, or until the scribe has written it one of our own of the same clock: good
+ * for showing a time, microseconds off. */
+static struct bh_anchor anchor_of(struct bh_job *job)
+{
+    bh_supervise_read_anchor(job);
+    return job->anchor.wall.us ? job->anchor : bh_clock_anchor();
+}
+
 void bh_jobs_take_status(struct bh_job *job, const struct bh_status *status)
 {
+    struct bh_anchor anchor = anchor_of(job);
     enum bh_job_state state = live_state(job, status);
     bool changed = !job->has_status || state != job->state ||
                    status->policy_state != job->status.policy_state ||
@@ -31,11 +41,10 @@ void bh_jobs_take_status(struct bh_job *job, const struct bh_status *status)
                    status->checkpoint != job->status.checkpoint ||
                    status->root_pid != job->status.root_pid;
     if (status->peak_charge.status == BH_VALUE_AVAILABLE &&
-        (!job->has_status || status->peak_charge.value > job->status.peak_charge.value) &&
-        job->anchor.wall.us)
-        job->peak_at.us = bh_clock_epoch_us(job->anchor, status->at);
-    if (status->started.ns && job->anchor.wall.us)
-        job->started_at.us = bh_clock_epoch_us(job->anchor, status->started);
+        (!job->has_status || status->peak_charge.value > job->status.peak_charge.value))
+        job->peak_at.us = bh_clock_epoch_us(anchor, status->at);
+    if (status->started.ns)
+        job->started_at.us = bh_clock_epoch_us(anchor, status->started);
     job->status = *status;
     job->has_status = true;
     job->state = state;

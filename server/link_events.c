@@ -1,5 +1,6 @@
 #include "server/link_events.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/view_json.h"
@@ -44,6 +45,8 @@ static int take_record(struct bh_job *job, const struct bh_frame *frame)
     if (length <= 0)
         return BH_E_MALFORMED;
     bh_jobs_take_record(job, &record);
+    if (record.kind == BH_RECORD_TRANSITION)
+        bh_link_ask_waiting(job);
     return BH_OK;
 }
 
@@ -98,6 +101,36 @@ static void publish_sample(struct bh_job *job, const struct bh_frame *frame,
     bh_bytes_done(&text);
 }
 
+static void add_waiting(void *user, const struct bh_member_view *member)
+{
+    struct bh_job *job = user;
+    if (job->waiting_count == BH_JOB_MAX_WAITING)
+        return;
+    struct bh_view_process *process = &job->waiting[job->waiting_count++];
+    process->pid = member->pid;
+    (void)snprintf(process->basename, sizeof process->basename, "%s", member->basename);
+}
+
+static void on_waiting(void *user, int result, const struct bh_frame *frame,
+                       const struct bh_diag *diag)
+{
+    struct bh_job *job = user;
+    size_t before = job->waiting_count;
+    (void)diag;
+    if (result < 0)
+        return; /* the connection ended: the job is looked at anyway */
+    job->waiting_count = 0;
+    (void)bh_link_read_members(frame, add_waiting, job);
+    if (job->waiting_count != before)
+        bh_jobs_changed(job);
+}
+
+void bh_link_ask_waiting(struct bh_job *job)
+{
+    if (job->link && job->state == BH_JOB_STOPPING)
+        bh_link_request(job->link, BH_MSG_MEMBERS, NULL, 0, on_waiting, job);
+}
+
 static int take_sample(struct bh_job *job, const struct bh_frame *frame)
 {
     struct bh_tlv_item item;
@@ -112,6 +145,7 @@ static int take_sample(struct bh_job *job, const struct bh_frame *frame)
     /* peak, active and reserved come with the status */
     if (job->link)
         bh_link_request(job->link, BH_MSG_STATUS, NULL, 0, NULL, NULL);
+    bh_link_ask_waiting(job);
     return BH_OK;
 }
 

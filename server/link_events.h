@@ -9,6 +9,8 @@
 int bh_link_take_event(struct bh_job *job, const struct bh_frame *frame);
 /* The STATUS item of a reply or event, if there is one; a bad one is ignored. */
 void bh_link_take_status(struct bh_job *job, const struct bh_frame *frame);
+/* While a job is stopping: asks the supervisor who is left, for `waiting_for`. */
+void bh_link_ask_waiting(struct bh_job *job);
 /* The MEMBER groups of a MEMBERS reply; visit is called for each. */
 int bh_link_read_members(const struct bh_frame *frame,
                          void (*visit)(void *user, const struct bh_member_view *member),

@@ -1,5 +1,5 @@
 /* supervise.h: helper processes, `bulkhead-supervise start RUNDIR` and `… adopt RUNDIR`. Both end
- * soon; what they say on stderr ("code: sentence") is the verdict's text, their status its kind. */
+ * soon; what start says on stdout is its verdict (api/verdict_json.h), their stderr is ours. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/verdict_json.h"
 #include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
@@ -19,7 +20,7 @@
 struct helper {
     uv_process_t process;
     struct bh_job *job;
-    int output_fd; /* readable end of its stdout and stderr */
+    int output_fd; /* readable end of its stdout */
     bh_helper_done done;
     void *user;
 };
@@ -65,6 +66,7 @@ int bh_helper_run(struct bh_job *job, const char *verb, bh_helper_done done, voi
     struct bh_app *app = job->app;
     char path[PATH_MAX + 64];
     char verb_copy[16];
+    bool quiet = strcmp(verb, "start") == 0; /* its verdict says the same */
     int fds[2] = {-1, -1};
     struct helper *helper = calloc(1, sizeof *helper);
     if (!helper)
@@ -80,7 +82,7 @@ int bh_helper_run(struct bh_job *job, const char *verb, bh_helper_done done, voi
     uv_stdio_container_t streams[3] = {
         {.flags = UV_IGNORE},
         {.flags = UV_INHERIT_FD, .data.fd = fds[1]},
-        {.flags = UV_INHERIT_FD, .data.fd = fds[1]},
+        {.flags = quiet ? UV_IGNORE : UV_INHERIT_FD, .data.fd = STDERR_FILENO},
     };
     uv_process_options_t options = {.exit_cb = on_helper_exit,
                                     .file = app->supervisor,
@@ -102,36 +104,12 @@ int bh_helper_run(struct bh_job *job, const char *verb, bh_helper_done done, voi
     return BH_OK;
 }
 
-/* A typed error out of the helper's text: the first word that is a code of errors.def and is
- * followed by a colon; the sentence behind it goes to the diag. */
-static int find_code(char *text, struct bh_diag *diag)
-{
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        for (char *word = line; word; word = strchr(word, ' ')) {
-            word += *word == ' ';
-            char *colon = strchr(word, ':');
-            if (!colon)
-                break;
-            *colon = '\0';
-            int error = bh_err_from_code(word);
-            *colon = ':';
-            if (error < 0) {
-                char sentence[256];
-                const char *rest = colon + 1 + strspn(colon + 1, " ");
-                return bh_err_set(diag, error, NULL, "%s",
-                                  bh_text_escape(rest, strlen(rest), sentence, sizeof sentence));
-            }
-        }
-    }
-    return BH_OK;
-}
-
-int bh_helper_verdict(int status, char *text, const struct bh_job_spec *spec, struct bh_diag *diag)
+int bh_helper_verdict(int status, const char *text, const struct bh_job_spec *spec,
+                      struct bh_diag *diag)
 {
     if (status == 0)
         return BH_OK;
-    int error = find_code(text, diag);
+    int error = bh_verdict_read(text, strlen(text), diag);
     if (error < 0)
         return error;
     char program[120];

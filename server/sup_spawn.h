@@ -4,14 +4,15 @@
 
 #include "server/jobs.h"
 
-/* status: exit status, 128 + signal; text: what it wrote, up to 4 KiB, may be changed. The job is
+/* status: exit status, 128 + signal; text: what it wrote to stdout, up to 4 KiB. The job is
  * not busy any more when this is called. */
-typedef void (*bh_helper_done)(void *user, struct bh_job *job, int status, char *text);
+typedef void (*bh_helper_done)(void *user, struct bh_job *job, int status, const char *text);
 
 /* Starts the helper and marks the job busy. */
 int bh_helper_run(struct bh_job *job, const char *verb, bh_helper_done done, void *user,
                   struct bh_diag *diag);
-/* Exit status and text of `start` as a typed error with a sentence; BH_OK for 0. Changes text. */
-int bh_helper_verdict(int status, char *text, const struct bh_job_spec *spec, struct bh_diag *diag);
+/* Exit status and text of `start` as a typed error with a sentence; BH_OK for 0. */
+int bh_helper_verdict(int status, const char *text, const struct bh_job_spec *spec,
+                      struct bh_diag *diag);
 
 #endif

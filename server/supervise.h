@@ -22,6 +22,9 @@ void bh_supervise_look(struct bh_job *job);
 /* The supervisor said FINAL, or the lock is free and the report is in place or lost. */
 void bh_supervise_ended(struct bh_job *job);
 
+/* Reads the journal's anchor once it is there. */
+void bh_supervise_read_anchor(struct bh_job *job);
+
 /* At start: every job that the store calls unfinished. */
 int bh_supervise_adopt_all(struct bh_app *app, struct bh_diag *diag);
 /* Whether somebody holds the lock of this run directory. */
