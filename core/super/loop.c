@@ -18,7 +18,6 @@ void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_
     loop->own_group = getpgrp();
     loop->limits_revision = 1;
     loop->observing = true;
-    loop->owner_pid = run->spec->owner_pid;
     bh_run_policy_config(run->spec, &loop->config);
     bh_schedule_config_default(run->spec->interval_ns, &loop->schedule);
     loop->schedule.min_interval_ns = run->spec->min_interval_ns;
@@ -38,36 +37,6 @@ static void follow_channel(struct bh_loop *loop)
 {
     bool can_ask = bh_checkpoint_available(&loop->checkpoint) || loop->checkpoint.active;
     loop->config.checkpoint_timeout_ns = can_ask ? loop->spec->checkpoint_timeout_ns : 0;
-}
-
-int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag)
-{
-    struct bh_mono now = loop->os->now(loop->os->self);
-    struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_LAUNCHED);
-    loop->launched = true;
-    loop->started_ns = now.ns;
-    loop->turned_at = now;
-    loop->next_sample = now;
-    loop->next_quarter.ns = now.ns + QUARTER_NS;
-    follow_channel(loop);
-    bh_policy_start(&loop->config, &loop->policy);
-    bh_governor_start(&loop->schedule, now.ns, &loop->governor);
-    /* a root that is gone already is reaped by the first turn: that is no failure */
-    int result = bh_members_set_root(&loop->members, root_pid);
-    const struct bh_member *root = bh_members_find(&loop->members, root_pid);
-    loop->members.root_pid = root_pid;
-    loop->root_start_token = root ? root->proc.start_token : 0;
-    record.launched.root_pid = root_pid;
-    record.launched.root_start_token = loop->root_start_token;
-    record.launched.group = root_pid;
-    record.launched.started_at = loop->os->wall(loop->os->self);
-    bh_notes_put(&loop->notes, &record);
-    loop->child_ended = true;
-    bh_account_publish(loop);
-    if (result < 0 && result != BH_E_NOT_FOUND)
-        return bh_err_set(diag, result, NULL, "the job runs but cannot be watched: %s",
-                          bh_err_title(result));
-    return BH_OK;
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------
@@ -236,14 +205,37 @@ static void serve_checkpoint(struct bh_loop *loop, bool readable, struct bh_mono
         bh_checkpoint_close_request(&loop->checkpoint, BH_CKPT_TIMED_OUT);
 }
 
+static void lose_owner(struct bh_loop *loop)
+{
+    if (loop->owner_known)
+        loop->os->proc_close(loop->os->self, &loop->owner);
+    loop->owner_known = false;
+    bh_loop_feed_simple(loop, BH_POLICY_EVENT_OWNER_EXITED);
+}
+
+/* The owner is watched as one process, not as a number. */
+static void find_owner(struct bh_loop *loop)
+{
+    const struct bh_job_spec *spec = loop->spec;
+    struct bh_proc_facts facts;
+    if (spec->owner_pid <= 0 || !spec->stop_with_owner)
+        return;
+    int result = loop->os->proc_open(loop->os->self, spec->owner_pid, &loop->owner, &facts);
+    loop->owner_known = result == BH_OK;
+    bool same = loop->owner_known &&
+                (!spec->owner_start_token || loop->owner.start_token == spec->owner_start_token);
+    if (!same)
+        lose_owner(loop); /* it went before the job came */
+}
+
 static void watch_owner(struct bh_loop *loop)
 {
-    if (loop->owner_pid <= 0 || !loop->spec->stop_with_owner)
+    struct bh_proc_facts facts;
+    if (!loop->owner_known)
         return;
-    if (bh_platform_alive_exact(loop->owner_pid, loop->spec->owner_start_token, 0))
-        return;
-    loop->owner_pid = 0;
-    bh_loop_feed_simple(loop, BH_POLICY_EVENT_OWNER_EXITED);
+    int result = loop->os->proc_facts(loop->os->self, &loop->owner, &facts);
+    if (result == BH_E_NOT_FOUND || (result == BH_OK && (facts.state == 'Z' || facts.state == 'X')))
+        lose_owner(loop);
 }
 
 static void quarter(struct bh_loop *loop, struct bh_mono now)
@@ -252,6 +244,40 @@ static void quarter(struct bh_loop *loop, struct bh_mono now)
     loop->child_ended = true; /* in case a SIGCHLD was lost in another's shadow */
     watch_owner(loop);
     bh_account_quarter(loop);
+}
+
+/* ---- begin, and one turn ----------------------------------------------------------------------
+ */
+
+int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag)
+{
+    struct bh_mono now = loop->os->now(loop->os->self);
+    struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_LAUNCHED);
+    loop->launched = true;
+    loop->started_ns = now.ns;
+    loop->turned_at = now;
+    loop->next_sample = now;
+    loop->next_quarter.ns = now.ns + QUARTER_NS;
+    follow_channel(loop);
+    bh_policy_start(&loop->config, &loop->policy);
+    bh_governor_start(&loop->schedule, now.ns, &loop->governor);
+    /* a root that is gone already is reaped by the first turn: that is no failure */
+    int result = bh_members_set_root(&loop->members, root_pid);
+    const struct bh_member *root = bh_members_find(&loop->members, root_pid);
+    loop->members.root_pid = root_pid;
+    loop->root_start_token = root ? root->proc.start_token : 0;
+    record.launched.root_pid = root_pid;
+    record.launched.root_start_token = loop->root_start_token;
+    record.launched.group = root_pid;
+    record.launched.started_at = loop->os->wall(loop->os->self);
+    bh_notes_put(&loop->notes, &record);
+    loop->child_ended = true;
+    bh_account_publish(loop);
+    find_owner(loop);
+    if (result < 0 && result != BH_E_NOT_FOUND)
+        return bh_err_set(diag, result, NULL, "the job runs but cannot be watched: %s",
+                          bh_err_title(result));
+    return BH_OK;
 }
 
 static bool is_due(struct bh_mono at, struct bh_mono now)

@@ -84,7 +84,8 @@ struct bh_loop {
     bool subreaper, memory_locked, realtime;
     uint32_t limits_revision;
     int mrelease_fd;
-    int owner_pid;
+    struct bh_proc owner; /* who asked for the job, while owner_known */
+    bool owner_known;
     int terminal_fd; /* foreground: the terminal that was handed to the job, -1 = none */
     int own_group;
     unsigned foreground_signals;

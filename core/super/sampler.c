@@ -38,7 +38,7 @@ static bool still_borrows(struct bh_sampler *sampler, struct bh_member *member)
     member->borrows_memory = parent && sampler->os->proc_same_memory(
                                            sampler->os->self, &parent->proc, &member->proc) == 1;
     if (!member->borrows_memory)
-        member->rest_due = true;
+        member->rest_due = sampler->members->changed = true;
     return member->borrows_memory;
 }
 
@@ -106,9 +106,11 @@ static void find_relatives(struct bh_members *members)
     for (size_t i = 0; i < members->count; i++) {
         struct bh_member *member = &members->items[i];
         bool found = many;
-        for (size_t k = 0; k < members->count && !found; k++)
-            found = k != i && !members->items[k].zombie &&
-                    members->items[k].image_token == member->image_token;
+        for (size_t k = 0; k < members->count && !found && !member->borrows_memory; k++) {
+            const struct bh_member *other = &members->items[k];
+            found = k != i && !other->zombie && !other->borrows_memory &&
+                    other->image_token == member->image_token;
+        }
         member->has_relatives = found;
     }
     members->changed = false;

@@ -1,0 +1,390 @@
+/* The whole loop on a scripted machine: limits, stops, trees, clocks, failures. */
+#include <signal.h>
+
+#include "super_fixture.h"
+
+#define S  BH_NS_PER_S
+#define MS BH_NS_PER_MS
+
+static void test_quiet_job_ends_by_itself(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + 2 * S;
+    fixture->root->ends_with = 3 << 8;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    const struct bh_record_outcome *outcome = fixture_outcome(fixture);
+    assert_int_equal(outcome->kind, BH_OUTCOME_CHILD_EXITED);
+    assert_int_equal(outcome->exit_code, 3);
+    assert_int_equal(outcome->reported_exit_code, 3);
+    assert_int_equal(outcome->peak_bytes.value, 100 * MIB);
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_true(fixture_get(fixture, BH_RECORD_EMPTY, 0)->empty.proven);
+    fixture_free(fixture);
+}
+
+static void test_limit_sends_term_and_proves_empty(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->growth_bytes_s = 512 * (int64_t)MIB;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "not_negotiated");
+    const struct bh_record_outcome *outcome = fixture_outcome(fixture);
+    assert_int_equal(outcome->kind, BH_OUTCOME_POLICY_INTERVENTION);
+    assert_int_equal(outcome->cause, BH_CAUSE_LIMIT_EXCEEDED);
+    assert_int_equal(outcome->reported_exit_code, 75);
+    assert_non_null(fixture_find(fixture, BH_RECORD_LIMIT_CROSSED, 0));
+    /* two readings at least 250 us apart at 512 MiB/s: less than 2 MiB over */
+    assert_true(outcome->decision_overshoot_bytes < 2 * MIB);
+    fixture_free(fixture);
+}
+
+static void test_term_ignored_is_killed_after_grace(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = GIB + MIB;
+    fixture->root->term_after_ns = UINT64_MAX;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "not_negotiated");
+    fixture_expect_signal(fixture, 1, SIGKILL, "grace_expired");
+    uint64_t term = fixture_get(fixture, BH_RECORD_SIGNAL, 0)->at.ns;
+    uint64_t kill = fixture_get(fixture, BH_RECORD_SIGNAL, 1)->at.ns;
+    /* 1 s and 250 ms for the one GiB */
+    assert_true(kill - term >= 1250 * MS && kill - term < 1300 * MS);
+    fixture_free(fixture);
+}
+
+static void test_emergency_is_killed_at_once(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 2 * GIB;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, S));
+    fixture_expect_signal(fixture, 0, SIGKILL, "emergency");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    fixture_free(fixture);
+}
+
+static void add_escapee(void *context)
+{
+    struct fixture *fixture = context;
+    struct bh_fake_process *escapee = bh_fake_add(&fixture->fake, 600, getpid());
+    escapee->group = escapee->session = 600;
+    escapee->anon_bytes = 950 * MIB;
+    escapee->term_after_ns = 5 * MS;
+}
+
+static void test_escapee_is_counted_and_stopped(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, add_escapee, fixture);
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(bh_fake_find(&fixture->fake, 600) == NULL, 1);
+    const struct bh_record *escape = fixture_get(fixture, BH_RECORD_ESCAPE, 0);
+    assert_int_equal(escape->member.pid, 600);
+    assert_int_equal(fixture->loop->members.escaped_count, 1);
+    assert_int_equal(fixture_get(fixture, BH_RECORD_SIGNAL, 0)->signal.reached, 2);
+    fixture_free(fixture);
+}
+
+static void test_forked_idle_workers_are_not_touched(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 800 * MIB;
+    fixture->root->pss_bytes = 50 * MIB;
+    for (int i = 0; i < 16; i++)
+        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID)->pss_bytes = 50 * MIB;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 5 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_true(fixture->loop->sampler.exact_rounds >= 1);
+    assert_true(fixture->loop->account.peak.value < GIB);
+    fixture_free(fixture);
+}
+
+static void write_pages(void *context)
+{
+    struct fixture *fixture = context;
+    /* each worker writes 100 MiB of what it shared: no more anonymous memory, only faults */
+    for (int i = 0; i < 16; i++) {
+        struct bh_fake_process *worker = bh_fake_find(&fixture->fake, 600 + i);
+        worker->minflt += 100 * MIB / 4096;
+        worker->pss_bytes += 100 * MIB;
+    }
+}
+
+static void test_hidden_copy_on_write_is_seen(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 800 * MIB;
+    fixture->root->pss_bytes = 50 * MIB;
+    for (int i = 0; i < 16; i++)
+        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID)->pss_bytes = 50 * MIB;
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, write_pages, fixture);
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_get(fixture, BH_RECORD_SIGNAL, 0)->signal.reached, 17);
+    fixture_free(fixture);
+}
+
+static void test_vfork_child_is_not_counted_twice(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 700 * MIB;
+    bh_fake_fork(&fixture->fake, 600, ROOT_PID)->borrows_from = ROOT_PID;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    assert_int_equal(fixture->loop->account.peak.value, 700 * MIB);
+    assert_int_equal(fixture->fake.rollups, 0);
+    fixture_free(fixture);
+}
+
+static void test_refused_rollup_lets_the_sum_decide(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 600 * MIB;
+    bh_fake_fork(&fixture->fake, 600, ROOT_PID);
+    fixture->fake.rollup_error = BH_E_PERMISSION;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    fixture_free(fixture);
+}
+
+static void test_root_exit_with_descendants(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    struct bh_fake_process *child = bh_fake_add(&fixture->fake, 600, ROOT_PID);
+    child->term_after_ns = UINT64_MAX;
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
+    fixture->root->ends_with = 0;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "root_exited");
+    fixture_expect_signal(fixture, 1, SIGKILL, "grace_expired");
+    assert_int_equal(fixture_outcome(fixture)->kind, BH_OUTCOME_CHILD_EXITED);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 0);
+    fixture_free(fixture);
+}
+
+static void test_unkillable_is_named_not_waited_for(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 2 * GIB;
+    fixture->root->survives_kill = true;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 60 * S));
+    const struct bh_record_outcome *outcome = fixture_outcome(fixture);
+    assert_int_equal(outcome->kind, BH_OUTCOME_UNKILLABLE);
+    assert_int_equal(outcome->reported_exit_code, 70);
+    assert_int_equal(outcome->survivors, 1);
+    assert_null(fixture_find(fixture, BH_RECORD_EMPTY, 0));
+    fixture_expect_signal(fixture, 1, SIGKILL, "retry");
+    uint64_t waited = fixture_get(fixture, BH_RECORD_OUTCOME, 0)->at.ns -
+                      fixture_get(fixture, BH_RECORD_SIGNAL, 0)->at.ns;
+    assert_true(waited >= 30 * S && waited < 31 * S);
+    fixture_free(fixture);
+}
+
+static void test_unusable_readings_fail_closed(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    fixture->root->zero_reading = true;
+    assert_true(fixture_run(fixture, S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "observation_failed");
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 70);
+    fixture_free(fixture);
+}
+
+static void test_missing_descriptors_fail_closed(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    fixture->fake.open_error = BH_E_NOSPACE;
+    bh_fake_add(&fixture->fake, 600, ROOT_PID);
+    assert_true(fixture_run(fixture, 2 * S) || fixture_count(fixture, BH_RECORD_SIGNAL) > 0);
+    fixture_expect_signal(fixture, 0, SIGTERM, "observation_failed");
+    fixture_free(fixture);
+}
+
+static void test_exiting_member_keeps_its_last_charge(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    fixture->root->exiting = true;
+    assert_false(fixture_run(fixture, S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_int_equal(fixture->loop->account.charge.value, 100 * MIB);
+    fixture_free(fixture);
+}
+
+static void test_wall_time(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->spec.wall_time_ns = 3 * S;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_WALL_TIME);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 75);
+    assert_true(fixture_time(fixture) >= 3 * S && fixture_time(fixture) < 4 * S);
+    fixture_free(fixture);
+}
+
+static void test_closed_lid_moves_deadlines(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->spec.wall_time_ns = 10 * S;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 2 * S));
+    fixture->fake.jump_ns = 3600 * S;
+    assert_false(fixture_run(fixture, 3605 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    const struct bh_record *gap = fixture_get(fixture, BH_RECORD_CLOCK_GAP, 0);
+    assert_true(gap->clock_gap.gap_ns > 3598 * S && gap->clock_gap.gap_ns <= 3600 * S);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_WALL_TIME);
+    fixture_free(fixture);
+}
+
+static void test_second_signal_kills(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->term_after_ns = UINT64_MAX;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    fixture->fake.pending_signals = (uint64_t)1 << (SIGINT - 1);
+    assert_false(fixture_run(fixture, 100 * MS));
+    fixture_expect_signal(fixture, 0, SIGINT, "external_signal");
+    fixture->fake.pending_signals = (uint64_t)1 << (SIGINT - 1);
+    assert_true(fixture_run(fixture, 100 * MS));
+    fixture_expect_signal(fixture, 1, SIGKILL, "external_signal");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_USER_STOP);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 128 + SIGINT);
+    fixture_free(fixture);
+}
+
+static void test_owner_exit_stops_the_job(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    struct bh_fake_process *owner = bh_fake_add(&fixture->fake, 77, 1);
+    fixture->spec.owner_pid = 77;
+    fixture->spec.owner_start_token = owner->start_token;
+    fixture->spec.stop_with_owner = true;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    bh_fake_end(&fixture->fake, 77, 0);
+    assert_true(fixture_run(fixture, S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "owner_exited");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_OWNER_EXIT);
+    fixture_free(fixture);
+}
+
+static void test_owner_that_was_gone_before(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    struct bh_fake_process *other = bh_fake_add(&fixture->fake, 77, 1);
+    fixture->spec.owner_pid = 77;
+    fixture->spec.owner_start_token = other->start_token + 1;
+    fixture->spec.stop_with_owner = true;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_OWNER_EXIT);
+    fixture_free(fixture);
+}
+
+static void test_observe_never_stops(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->spec.mode = BH_MODE_OBSERVE;
+    fixture->spec.limit_bytes = 0;
+    fixture->root->growth_bytes_s = 4 * (int64_t)GIB;
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + 5 * S;
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_true(fixture_outcome(fixture)->peak_bytes.value > 19 * GIB);
+    fixture_free(fixture);
+}
+
+static void test_stranger_with_a_used_number_is_not_signalled(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    bh_fake_add(&fixture->fake, 600, ROOT_PID);
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, S));
+    bh_fake_end(&fixture->fake, 600, 0);
+    /* its number goes to somebody who is not ours */
+    struct bh_fake_process *stranger = bh_fake_add(&fixture->fake, 600, 1);
+    fixture->root->anon_bytes = 2 * GIB;
+    assert_true(fixture_run(fixture, S));
+    assert_int_equal(stranger->signals[SIGKILL] + stranger->signals[SIGTERM], 0);
+    fixture_free(fixture);
+}
+
+static void test_launch_failure_is_an_outcome(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture_init_loop(fixture);
+    bh_loop_failed(fixture->loop, BH_E_LAUNCH_NOT_FOUND);
+    assert_int_equal(fixture_outcome(fixture)->kind, BH_OUTCOME_LAUNCH_NOT_FOUND);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 127);
+    fixture_free(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quiet_job_ends_by_itself),
+        cmocka_unit_test(test_limit_sends_term_and_proves_empty),
+        cmocka_unit_test(test_term_ignored_is_killed_after_grace),
+        cmocka_unit_test(test_emergency_is_killed_at_once),
+        cmocka_unit_test(test_escapee_is_counted_and_stopped),
+        cmocka_unit_test(test_forked_idle_workers_are_not_touched),
+        cmocka_unit_test(test_hidden_copy_on_write_is_seen),
+        cmocka_unit_test(test_vfork_child_is_not_counted_twice),
+        cmocka_unit_test(test_refused_rollup_lets_the_sum_decide),
+        cmocka_unit_test(test_root_exit_with_descendants),
+        cmocka_unit_test(test_unkillable_is_named_not_waited_for),
+        cmocka_unit_test(test_unusable_readings_fail_closed),
+        cmocka_unit_test(test_missing_descriptors_fail_closed),
+        cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
+        cmocka_unit_test(test_wall_time),
+        cmocka_unit_test(test_closed_lid_moves_deadlines),
+        cmocka_unit_test(test_second_signal_kills),
+        cmocka_unit_test(test_owner_exit_stops_the_job),
+        cmocka_unit_test(test_owner_that_was_gone_before),
+        cmocka_unit_test(test_observe_never_stops),
+        cmocka_unit_test(test_stranger_with_a_used_number_is_not_signalled),
+        cmocka_unit_test(test_launch_failure_is_an_outcome),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
