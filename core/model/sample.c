@@ -56,11 +56,14 @@ bool bh_sample_span_full(const struct bh_sample_span *span, const struct bh_samp
 void bh_sample_span_add(struct bh_sample_span *span, const struct bh_sample *sample)
 {
     struct bh_record_samples *record = &span->record;
-    if (bh_sample_span_empty(span))
+    /* in order, but for a scribe that takes two samples files over */
+    if (bh_sample_span_empty(span) || sample->captured_at.ns < record->from.ns)
         record->from = sample->captured_at;
-    record->to = sample->captured_at;
-    record->members = sample->members;
-    record->last = sample->bytes;
+    if (sample->captured_at.ns >= record->to.ns) {
+        record->to = sample->captured_at;
+        record->members = sample->members;
+        record->last = sample->bytes;
+    }
     if (sample->bytes.status != BH_VALUE_AVAILABLE) {
         record->unusable++;
         return;

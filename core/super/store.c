@@ -34,6 +34,23 @@ static int write_header(const struct bh_store *store, int fd)
     return bh_io_write_full(fd, bytes, sizeof bytes);
 }
 
+static void write_batch(struct bh_store *store)
+{
+    if (store->samples_used && !store->error) {
+        int result = bh_io_write_full(store->samples_fd, store->samples, store->samples_used);
+        if (result < 0)
+            fail(store, result, "samples");
+    }
+    if (store->batch_used && !store->error) {
+        int result = bh_io_write_full(store->journal_fd, store->batch, store->batch_used);
+        if (result < 0)
+            fail(store, result, "journal");
+        store->dirty = true;
+    }
+    store->samples_used = 0;
+    store->batch_used = 0;
+}
+
 /* ---- samples files ---- */
 
 static void samples_name(int number, char ret_name[static 16])
@@ -41,51 +58,72 @@ static void samples_name(int number, char ret_name[static 16])
     (void)snprintf(ret_name, 16, "samples.%d", number);
 }
 
-/* What a scribe that died had taken: its last sample, and those that no span has told yet. */
+/* What a scribe that died had taken: its last sample, and those that no span has told yet. The file
+ * with the newest samples goes on; it holds the only copy of them. */
 static void resume_samples(struct bh_store *store, int number, struct bh_mono told)
 {
     char name[16];
     int fd = -1;
     struct bh_journal_reader *reader = NULL;
     struct bh_record record;
+    uint64_t since = 0;
     samples_name(number, name);
-    if (bh_io_open(store->run->run_fd, name, O_RDONLY, &fd, NULL) < 0)
+    if (bh_io_open(store->run->run_fd, name, O_RDWR | O_APPEND, &fd, NULL) < 0)
         return;
     if (bh_journal_reader_new(fd, &reader, NULL) == BH_OK &&
         strcmp(bh_journal_reader_header(reader)->run_id, store->run->id) == 0) {
         while (bh_journal_reader_next(reader, &record) == 1) {
-            if (record.sequence > store->sample_sequence)
+            since = since ? since : record.at.ns;
+            if (record.sequence > store->sample_sequence) {
                 store->sample_sequence = record.sequence;
+                store->samples_number = number;
+                store->samples_since.ns = since;
+            }
             if (record.sample.captured_at.ns > told.ns)
                 bh_sample_span_add(&store->span, &record.sample);
         }
+        /* a torn end would hide what is appended behind it */
+        if (store->samples_number == number &&
+            ftruncate(fd, (off_t)bh_journal_reader_offset(reader)) < 0)
+            store->samples_number ^= 1;
     }
     bh_journal_reader_free(reader);
     (void)close(fd);
 }
 
-/* The other file begins anew once the present one covers its minute. */
-static void turn_samples(struct bh_store *store, struct bh_mono now)
+static int open_samples(struct bh_store *store, bool anew)
 {
-    if (store->error ||
-        (store->samples_fd >= 0 && now.ns - store->samples_since.ns < BH_STORE_SAMPLES_NS))
-        return;
-    if (store->samples_fd >= 0) {
-        (void)close(store->samples_fd);
-        store->samples_fd = -1;
-        store->samples_number ^= 1;
-    }
     char name[16];
     samples_name(store->samples_number, name);
     int result =
         open_or_create(store->run->run_fd, name, O_WRONLY | O_APPEND, &store->samples_fd, NULL);
-    if (result == BH_OK && ftruncate(store->samples_fd, 0) < 0)
-        result = bh_err_from_errno(errno);
-    if (result == BH_OK)
-        result = write_header(store, store->samples_fd);
+    if (result < 0 || !anew)
+        return result;
+    if (ftruncate(store->samples_fd, 0) < 0)
+        return bh_err_from_errno(errno);
+    return write_header(store, store->samples_fd);
+}
+
+/* The other file begins anew once the present one covers its minute. */
+static void turn_samples(struct bh_store *store, struct bh_mono now)
+{
+    bool first = store->samples_fd < 0;
+    bool full =
+        store->samples_since.ns == 0 || now.ns - store->samples_since.ns >= BH_STORE_SAMPLES_NS;
+    if (store->error || (!first && !full))
+        return;
+    if (store->samples_used)
+        write_batch(store); /* they belong to the present file */
+    if (!first)
+        (void)close(store->samples_fd);
+    store->samples_fd = -1;
+    if (full && store->samples_since.ns != 0)
+        store->samples_number ^= 1;
+    if (full)
+        store->samples_since = now;
+    int result = open_samples(store, full);
     if (result < 0)
         fail(store, result, "samples");
-    store->samples_since = now;
 }
 
 /* ---- journal ---- */
@@ -140,23 +178,6 @@ void bh_store_close(struct bh_store *store)
     if (store->samples_fd >= 0)
         (void)close(store->samples_fd);
     store->journal_fd = store->samples_fd = -1;
-}
-
-static void write_batch(struct bh_store *store)
-{
-    if (store->samples_used && !store->error) {
-        int result = bh_io_write_full(store->samples_fd, store->samples, store->samples_used);
-        if (result < 0)
-            fail(store, result, "samples");
-    }
-    if (store->batch_used && !store->error) {
-        int result = bh_io_write_full(store->journal_fd, store->batch, store->batch_used);
-        if (result < 0)
-            fail(store, result, "journal");
-        store->dirty = true;
-    }
-    store->samples_used = 0;
-    store->batch_used = 0;
 }
 
 /* Releases the queue's entries only once they lie in a file (or persistence has ended). */
