@@ -279,6 +279,20 @@ static inline void maker_add(struct maker *maker, const struct bh_evlog_record *
     maker_check(bh_evlog_writer_add(maker->writer, record));
 }
 
+static inline void maker_remember(struct maker *maker)
+{
+    if (maker->history_count == maker->history_capacity) {
+        maker->history_capacity = maker->history_capacity ? maker->history_capacity * 2 : 4096;
+        maker->history =
+            realloc(maker->history, maker->history_capacity * sizeof *maker->history);
+        if (!maker->history)
+            abort();
+    }
+    maker->history[maker->history_count++] = (struct maker_instant){
+        bh_clock_epoch_us(maker_anchor(), (struct bh_mono){maker->now_ns}), maker->active,
+        maker->reserved};
+}
+
 static inline void maker_image(struct maker *maker)
 {
     struct bh_evlog_record record = {.kind = BH_EVLOG_IMAGE, .at.ns = maker->now_ns};
@@ -287,6 +301,8 @@ static inline void maker_image(struct maker *maker)
     record.pid = 4120 + (int)maker->image;
     record.start_token = 77;
     maker_add(maker, &record);
+    if (maker->keep_history) /* nothing is held from here on, until the first event */
+        maker_remember(maker);
 }
 
 static inline uint32_t maker_string(struct maker *maker, const char *text)
@@ -331,20 +347,6 @@ static inline void maker_link(struct maker *maker, struct maker_buffer *buffer)
     record.primitive = buffer->primitive;
     record.stream = 0;
     maker_add(maker, &record);
-}
-
-static inline void maker_remember(struct maker *maker)
-{
-    if (maker->history_count == maker->history_capacity) {
-        maker->history_capacity = maker->history_capacity ? maker->history_capacity * 2 : 4096;
-        maker->history =
-            realloc(maker->history, maker->history_capacity * sizeof *maker->history);
-        if (!maker->history)
-            abort();
-    }
-    maker->history[maker->history_count++] = (struct maker_instant){
-        bh_clock_epoch_us(maker_anchor(), (struct bh_mono){maker->now_ns}), maker->active,
-        maker->reserved};
 }
 
 static inline void maker_event(struct maker *maker, enum bh_evlog_kind kind,

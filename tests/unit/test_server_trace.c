@@ -166,6 +166,9 @@ static void compare_series(const struct fixture *f, const json_t *json)
         int64_t from_us = at(json, "t_us", i), min, max;
         int64_t until_us = i + 1 < cells ? at(json, "t_us", i + 1) : number(json, "to_us") + 1;
         extremes(&f->maker, from_us, until_us, &min, &max, false);
+        if (at(json, "active_min", i) != min)
+            print_error("cell %zu of %zu, %lld to %lld\n", i, cells, (long long)from_us,
+                        (long long)until_us);
         assert_int_equal(at(json, "active_min", i), min);
         assert_int_equal(at(json, "active_max", i), max);
         extremes(&f->maker, from_us, until_us, &min, &max, true);
