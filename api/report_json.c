@@ -6,11 +6,12 @@
 
 #include "api/jget.h"
 
-/* reclamation.json may hold the readings bare, or under the name they have in the report. */
-static json_t *readings(json_t *reclamation)
+/* What reclamation.json says of itself has no place inside a report. */
+static void drop_own_members(json_t *reclamation)
 {
-    json_t *inner = json_object_get(reclamation, "reclamation");
-    return json_is_object(inner) ? inner : reclamation;
+    static const char *const own[] = {"schema", "schema_version", "run_id"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        (void)json_object_del(reclamation, own[i]);
 }
 
 int bh_report_merge(const struct bh_bytes *report, const struct bh_bytes *reclamation,
@@ -22,9 +23,10 @@ int bh_report_merge(const struct bh_bytes *report, const struct bh_bytes *reclam
     json_t *late = json_loadb((const char *)reclamation->data, reclamation->length, 0, NULL);
     if (!json_is_object(root) || !json_is_object(late))
         goto out;
+    drop_own_members(late);
     json_t *own = json_object_get(root, "reclamation");
-    if (json_is_object(own) ? json_object_update(own, readings(late)) < 0
-                            : json_object_set(root, "reclamation", readings(late)) < 0)
+    if (json_is_object(own) ? json_object_update(own, late) < 0
+                            : json_object_set(root, "reclamation", late) < 0)
         goto out;
     text = json_dumps(root, JSON_INDENT(2));
     if (text) {

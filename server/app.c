@@ -17,15 +17,17 @@
 #include "server/feed.h"
 #include "server/idempotency.h"
 #include "server/listen.h"
+#include "server/log_notice.h"
 #include "server/metrics.h"
 #include "server/notify.h"
 #include "server/state_dir.h"
 #include "server/sup_link.h"
 #include "server/supervise.h"
 
-#define HOST_MS   2000u /* between two host events, while somebody listens */
-#define SETTLE_MS 20u
-#define EXIT_MS   3000u /* at most, for answers still on their way */
+#define NOTICE_MS  500u /* between two looks at the logs, while somebody listens */
+#define HOST_TURNS 4u   /* a host event every fourth time */
+#define SETTLE_MS  20u
+#define EXIT_MS    3000u /* at most, for answers still on their way */
 
 void bh_app_run_path(const struct bh_app *app, const char *id, char *ret_path, size_t size)
 {
@@ -206,12 +208,12 @@ static void find_programs(struct bh_app *app)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static void on_host(uv_timer_t *timer)
+static void on_notice(uv_timer_t *timer)
 {
     struct bh_app *app = timer->data;
-    if (bh_hub_streams(app->hub) == 0)
-        return;
-    bh_backend_publish_host(app);
+    bh_log_notice(app);
+    if (++app->host_turns % HOST_TURNS == 0 && bh_hub_streams(app->hub))
+        bh_backend_publish_host(app);
 }
 
 /* The run directories are indexed: now jobs can be found again, and requests make sense. */
@@ -295,7 +297,7 @@ static void start_timers(struct bh_app *app)
     app->on_term.data = app->on_int.data = app->host_timer.data = app->settle_timer.data = app;
     (void)uv_signal_start(&app->on_term, on_signal, SIGTERM);
     (void)uv_signal_start(&app->on_int, on_signal, SIGINT);
-    (void)uv_timer_start(&app->host_timer, on_host, HOST_MS, HOST_MS);
+    (void)uv_timer_start(&app->host_timer, on_notice, NOTICE_MS, NOTICE_MS);
 }
 
 static void free_parts(struct bh_app *app)

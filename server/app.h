@@ -50,6 +50,7 @@ struct bh_app {
     uint64_t refused_total;
     bool ready, stopping;
     unsigned settle_turns; /* while stopping */
+    unsigned host_turns;
     uv_signal_t on_term, on_int;
     uv_timer_t host_timer, settle_timer;
 };

@@ -250,5 +250,6 @@ void bh_backend_init(struct bh_app *app)
     bh_backend_init_launch(app);
     bh_backend_init_control(app);
     bh_backend_init_results(app);
+    bh_backend_init_history(app);
     bh_backend_init_server(app);
 }

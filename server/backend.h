@@ -1,6 +1,7 @@
 /* The operations behind the routes (api_types.h, struct bh_backend) on top of registry, store, hub
  * and exports. Split by subject: backend.c (reading jobs), launch.c, backend_control.c,
- * backend_results.c, backend_server.c. Loop thread. */
+ * backend_results.c,
+ * backend_history.c, backend_server.c. Loop thread. */
 #ifndef BH_SERVER_BACKEND_H
 #define BH_SERVER_BACKEND_H
 
@@ -34,6 +35,7 @@ void bh_backend_answer_job(struct bh_app *app, struct bh_call *call, int status,
 void bh_backend_init_launch(struct bh_app *app);
 void bh_backend_init_control(struct bh_app *app);
 void bh_backend_init_results(struct bh_app *app);
+void bh_backend_init_history(struct bh_app *app);
 void bh_backend_init_server(struct bh_app *app);
 
 /* Host memory and what live jobs make of it; charged needs bh_jobs_count entries. */

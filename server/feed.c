@@ -180,8 +180,6 @@ static void after_reindex(struct bh_feed *feed)
     if (feed->result < 0)
         bh_log(BH_LOG_ERROR, "the run directories cannot be indexed: %s; serving what is there",
                feed->diag.detail);
-    else if (feed->reindexed.jobs)
-        bh_log(BH_LOG_INFO, "indexed %u jobs from their run directories", feed->reindexed.jobs);
     if (!feed->closed)
         feed->reindex_done(feed->app);
 }

@@ -9,6 +9,7 @@
 #include "api/reply.h"
 #include "api/view_json.h"
 #include "core/base/log.h"
+#include "core/model/policy.h"
 #include "core/wire/spec_file.h"
 #include "server/jobs_wait.h"
 #include "server/sup_link.h"
@@ -176,6 +177,10 @@ void bh_jobs_view_row(const struct bh_store_job *row, const struct bh_job_spec *
         .signal = row->signal,
         .event_sequence = row->journal_sequence,
     };
+    /* the last transition is into the stop; that the tree is empty is said by the outcome */
+    if ((row->state == BH_JOB_FINISHED || row->state == BH_JOB_FAILED_TO_START) &&
+        row->policy_state != BH_POLICY_STATE_SUPERVISOR_ERROR)
+        ret_view->policy_state = BH_POLICY_STATE_EXITED;
 }
 
 /* Before the first status: what the spec says. */
@@ -186,7 +191,8 @@ static void view_spec(const struct bh_job *job, struct bh_job_view *view)
         .spec = spec,
         .id = job->id,
         .state = job->state,
-        .policy_state = spec->mode == BH_MODE_OBSERVE ? 0 : 1, /* observe, normal */
+        .policy_state =
+            spec->mode == BH_MODE_OBSERVE ? BH_POLICY_STATE_OBSERVE : BH_POLICY_STATE_NORMAL,
         .mode = spec->mode,
         .created_at = spec->created_at,
         .limit_bytes = spec->limit_bytes,

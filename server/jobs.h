@@ -43,7 +43,8 @@ struct bh_job {
 
     /* supervision */
     struct bh_link *link; /* NULL = not connected */
-    uint64_t sampled_ms;  /* loop time of the last sample */
+    uint64_t sampled_ms;  /* loop time of the last sample event */
+    uint64_t recorder_ms; /* and of the last recorder event */
     bool adopt_tried;
     bool busy;       /* a helper process or a directory job works on it */
     bool stop_asked; /* a stop was sent: repeating it does nothing */
@@ -81,6 +82,8 @@ void bh_jobs_changed(struct bh_job *job);
 /* A status or record arrived. */
 void bh_jobs_take_status(struct bh_job *job, const struct bh_status *status);
 void bh_jobs_take_record(struct bh_job *job, const struct bh_record *record);
+/* The event log grew to so many events, of which so many were lost in all. */
+void bh_jobs_take_drain(struct bh_job *job, uint64_t events, uint64_t lost);
 /* The import is complete: publishes the end and removes the job. */
 void bh_jobs_finish(struct bh_job *job);
 /* The start failed: row, event, removal. */

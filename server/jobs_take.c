@@ -8,6 +8,8 @@
 #include "server/jobs.h"
 #include "server/supervise.h"
 
+#define RECORDER_MS 1000u
+
 static void publish(struct bh_job *job, unsigned type, uint64_t sequence,
                     const struct bh_bytes *text)
 {
@@ -54,21 +56,35 @@ void bh_jobs_take_status(struct bh_job *job, const struct bh_status *status)
         bh_jobs_changed(job);
 }
 
-static void publish_recorder(struct bh_job *job, const struct bh_record_recorder *fact)
+/* How far recording is: at once when its state changes, else at most once a second. */
+static void publish_recorder(struct bh_job *job, bool now)
 {
+    const struct bh_status *status = &job->status;
+    uint64_t loop_ms = uv_now(&job->app->loop);
+    if (!now && loop_ms - job->recorder_ms < RECORDER_MS)
+        return;
+    job->recorder_ms = loop_ms;
     struct bh_bytes text = {0};
     struct bh_json json;
     bh_json_begin(&json, &text, BH_JSON_COMPACT);
     bh_json_object(&json, NULL);
     bh_json_string(&json, "job_id", job->id);
-    bh_json_string(&json, "state", bh_recorder_state_text((int)fact->state));
-    bh_json_string(&json, "reason", fact->reason[0] ? fact->reason : NULL);
-    bh_json_u64(&json, "events", fact->events);
-    bh_json_u64(&json, "lost", fact->lost);
+    bh_json_string(&json, "state", bh_recorder_state_text((int)status->recorder));
+    bh_json_string(&json, "reason", job->recorder_reason[0] ? job->recorder_reason : NULL);
+    bh_json_u64(&json, "events", status->events);
+    bh_json_u64(&json, "lost", status->lost);
     bh_json_end(&json);
     bh_json_finish(&json);
     publish(job, BH_EVENT_RECORDER, 0, &text);
     bh_bytes_done(&text);
+}
+
+void bh_jobs_take_drain(struct bh_job *job, uint64_t events, uint64_t lost)
+{
+    job->status.events = events;
+    job->status.lost = lost;
+    publish_recorder(job, false);
+    bh_feed_want(job->app->feed, job);
 }
 
 static void take_recorder(struct bh_job *job, const struct bh_record_recorder *fact)
@@ -81,7 +97,7 @@ static void take_recorder(struct bh_job *job, const struct bh_record_recorder *f
     job->status.reserved = fact->reserved;
     job->status.events = fact->events;
     job->status.lost = fact->lost;
-    publish_recorder(job, fact);
+    publish_recorder(job, changed);
     if (changed)
         bh_jobs_changed(job);
 }

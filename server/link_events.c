@@ -8,7 +8,6 @@
 #include "core/wire/journal.h"
 #include "core/wire/record_codec.h"
 #include "core/wire/status_file.h"
-#include "server/feed.h"
 #include "server/sup_link.h"
 #include "server/supervise.h"
 
@@ -152,11 +151,9 @@ static int take_sample(struct bh_job *job, const struct bh_frame *frame)
 static void take_drain(struct bh_job *job, const struct bh_frame *frame)
 {
     struct bh_tlv_item item;
-    if (find(frame, BH_TAG_EVENTS, &item))
-        job->status.events = item.number;
-    if (find(frame, BH_TAG_LOST, &item))
-        job->status.lost = item.number;
-    bh_feed_want(job->app->feed, job);
+    uint64_t events = find(frame, BH_TAG_EVENTS, &item) ? item.number : job->status.events;
+    uint64_t lost = find(frame, BH_TAG_LOST, &item) ? item.number : job->status.lost;
+    bh_jobs_take_drain(job, events, lost);
 }
 
 int bh_link_take_event(struct bh_job *job, const struct bh_frame *frame)
