@@ -6,6 +6,8 @@
 
 #include "core/viz/memviz_internal.h"
 
+#define SAME_MARK_US 2000000 /* a mark's way through the journal and through the log, at most */
+
 struct trace {
     uint32_t image;
     struct bh_replay state; /* at the window's end */
@@ -156,11 +158,27 @@ static void put_given(struct export *export, size_t *next, int64_t until_us)
     }
 }
 
+/* The caller may know a mark from the journal, or have read it from the log itself. */
+static bool is_given(const struct export *export, size_t *from, struct bh_text label, int64_t at_us)
+{
+    const struct bh_memviz_options *options = export->options;
+    while (*from < options->annotation_count &&
+           options->annotations[*from].at_us < at_us - SAME_MARK_US)
+        (*from)++;
+    for (size_t i = *from; i < options->annotation_count; i++) {
+        if (options->annotations[i].at_us > at_us + SAME_MARK_US)
+            return false;
+        if (strcmp(options->annotations[i].name, label.bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int put_annotations(struct export *export)
 {
     struct bh_join join;
     const struct bh_event *event;
-    size_t next = 0;
+    size_t next = 0, same = 0;
     int more = 0;
     key(export, "external_annotations");
     bh_pickle_list(export->pickle);
@@ -173,6 +191,8 @@ static int put_annotations(struct export *export)
                 break;
             struct bh_text label =
                 bh_dictionary_string(export->survey.dictionary, event->record.text);
+            if (is_given(export, &same, label, event->at_us))
+                continue;
             put_given(export, &next, event->at_us);
             put_instant(export, label.bytes, label.length, event->at_us);
         }

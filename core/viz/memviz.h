@@ -21,8 +21,9 @@ struct bh_memviz_options {
     int64_t limit_us;
     uint64_t limit_bytes; /* 0 = none */
     uint64_t warning_bytes, recovery_bytes, emergency_bytes;
-    uint64_t crossed_bytes;                  /* the charge then */
-    const struct bh_annotation *annotations; /* borrowed, in order of time */
+    uint64_t crossed_bytes; /* the charge then */
+    /* borrowed, in order of time; the log's own marks join them unless they are among them */
+    const struct bh_annotation *annotations;
     size_t annotation_count;
 };
 #define BH_MEMVIZ_ALL                                                                              \
