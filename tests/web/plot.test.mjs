@@ -105,7 +105,7 @@ test("the y axis leaves room above the limit and above the peak", () => {
     m.yTop(model),
     Math.max(model.limits[0].limit_bytes * 1.17, model.peak.charge.charge_bytes * 1.05),
   );
-  assert.ok(m.yTop(m.emptyModel(0, 1)) > 0);
+  assert.ok(m.yTop(m.fromAnswer(m.emptyAnswer(0))) > 0);
 });
 
 test("ticks are round and few", () => {

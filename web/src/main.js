@@ -54,12 +54,11 @@ function route() {
   key = location.hash;
   view?.destroy();
   const to = parse();
+  document.title = "Bulkhead";
   if (to.name === "job") {
     view = new JobView(to.id, to.tab, to.params, nav);
-    document.title = "Job, Bulkhead";
   } else {
     view = jobsView({ openForm: to.form });
-    document.title = "Bulkhead";
     if (relaunch) {
       view.form.prefill(relaunch);
       relaunch = null;

@@ -33,7 +33,7 @@ export async function openPage(browser, base, { width = 1280, height = 900, sche
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   page.on("console", (m) => {
-    if (m.type() === "error" || m.type() === "warn") {
+    if ((m.type() === "error" || m.type() === "warn") && !/willReadFrequently/.test(m.text())) {
       page.trouble.push(`console: ${m.text()} ${m.location().url ?? ""}`);
     }
   });

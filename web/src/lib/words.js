@@ -138,6 +138,22 @@ export function growthSentence(trend) {
   return `${rate}; at this rate it reaches the limit in ${roughly(trend.msToLimit)}.`;
 }
 
+/** How an ended job ended: the server's sentence, or what its kind and cause allow to say. */
+export function endedSentence(job) {
+  const o = job.outcome;
+  if (o?.sentence) {
+    return o.sentence;
+  }
+  const program = job.command?.[0] ?? "The program";
+  if (o?.kind === "launch_not_found") {
+    return `“${program}” was not found. Correct the command and launch it again.`;
+  }
+  if (o?.kind === "launch_not_executable") {
+    return `“${program}” cannot be executed. Check its permissions and launch it again.`;
+  }
+  return job.state === "failed_to_start" ? "It was not started." : "It has ended. The cause is unknown.";
+}
+
 /** "5.21 of 6 GiB", the unit once where both share it. */
 export function bytesOf(n, whole) {
   const left = bytes(n);
@@ -147,6 +163,7 @@ export function bytesOf(n, whole) {
 }
 
 const STRONG = [
+  /[\d.]+(?= of \d)/,
   /\d[\d.,]* [KMGT]i?B(?: limit)?/,
   /verified on disk/,
   /\d[\d.]*(?: µs| ms| s| min)(?= later)/,

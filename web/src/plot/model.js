@@ -18,18 +18,15 @@ export function fromAnswer(answer) {
   return model;
 }
 
-export function emptyModel(from, to) {
-  return fromAnswer({
-    from_us: from,
-    to_us: to,
-    t_us: [],
-    active_min: [],
-    active_max: [],
-    reserved_min: [],
-    reserved_max: [],
-    charge_min: [],
-    charge_max: [],
-  });
+/** An answer that knows nothing, for a job whose timeline was not fetched yet. */
+export function emptyAnswer(from) {
+  const none = Object.fromEntries(
+    KEYS.flatMap((k) => [
+      [`${k}_min`, []],
+      [`${k}_max`, []],
+    ]),
+  );
+  return { from_us: from, to_us: from + 1, t_us: [], ...none };
 }
 
 /** Adds a live sample (SSE) behind what is known; samples that are already covered are left out. */

@@ -8,7 +8,7 @@ import { trendToLimit } from "../lib/trend.js";
 import { paint } from "./draw.js";
 import { plotKeys } from "./keys.js";
 import { layout, stopRange } from "./layout.js";
-import { appendSample, clampRange, emptyModel, fromAnswer, zoomRange } from "./model.js";
+import { appendSample, clampRange, emptyAnswer, fromAnswer, zoomRange } from "./model.js";
 import { drawOverview, overviewDrag } from "./overview.js";
 import { wirePointer } from "./pointer.js";
 import { createReadout } from "./readout.js";
@@ -23,8 +23,8 @@ export class Timeline {
   constructor(host) {
     this.host = host;
     this.job = host.job;
-    this.model = emptyModel(this.start(), this.start() + 1);
-    this.whole = emptyModel(this.start(), this.start() + 1);
+    this.model = this.understand(emptyAnswer(this.start()));
+    this.whole = this.understand(emptyAnswer(this.start()));
     this.lensModel = null;
     this.range = null; // null: the whole run
     this.follow = host.live();
@@ -198,7 +198,7 @@ export class Timeline {
     if (this.range) {
       jobs.push(this.host.fetchTimeline({ points: OVERVIEW_POINTS }, abort.signal));
     }
-    const answers = (await Promise.all(jobs)).map(fromAnswer);
+    const answers = (await Promise.all(jobs)).map((a) => this.understand(a));
     if (abort.signal.aborted) {
       return;
     }
@@ -209,6 +209,19 @@ export class Timeline {
     this.host.onModel(this.whole);
     this.fillTable();
     this.schedule();
+  }
+
+  /** An answer as a model; what it cannot know yet comes from the job. */
+  understand(answer) {
+    const model = fromAnswer(answer);
+    if (model.t.length === 0) {
+      model.from = this.start();
+      model.to = this.start() + 1;
+    }
+    if (model.limits.length === 0 && this.job.limit_bytes && this.job.bands) {
+      model.limits = [{ at_us: this.start(), limit_bytes: this.job.limit_bytes, ...this.job.bands }];
+    }
+    return model;
   }
 
   /** The stop at its own scale needs its own, finer answer. */

@@ -142,8 +142,7 @@ export class Instant {
     if (none) {
       text(this.title, "What was live");
       this.last = null;
-      const why =
-        r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason ?? "no reason was given");
+      const why = r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason || "no_mlx");
       this.message(`No allocations are recorded: ${why}.`, "The limit and the charge line work as usual.");
     }
     return none;

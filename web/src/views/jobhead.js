@@ -5,9 +5,18 @@ import { api, canWrite } from "../lib/api.js";
 import { bytes, duration, exact, toUs } from "../lib/format.js";
 import { reportFacts } from "../lib/reportwords.js";
 import { keyFrame, place } from "../lib/stacks.js";
-import { emphasize, isLive, liveSentence, reasonText, stateView, value } from "../lib/words.js";
+import {
+  emphasize,
+  endedSentence,
+  isLive,
+  liveSentence,
+  reasonText,
+  stateView,
+  value,
+} from "../lib/words.js";
 import { actionButtons, askRemove } from "./actions.js";
 
+const EARLY_US = 8e6; // a program may take its time to import MLX
 const TABS = [
   ["timeline", "Timeline"],
   ["report", "Report"],
@@ -71,9 +80,7 @@ export class JobHead {
       this.state.className = `st ${view.tone}`;
       fill(this.state, icon(view.glyph), view.word);
     }
-    const sentence = live
-      ? liveSentence(job, extra.trend)
-      : (job.outcome?.sentence ?? "It has ended. The cause is unknown.");
+    const sentence = live ? liveSentence(job, extra.trend) : endedSentence(job);
     if (this.headline.textContent !== sentence) {
       fill(this.headline, pieces(emphasize(sentence)));
     }
@@ -143,8 +150,9 @@ export class JobHead {
       (r.state === "absent" || r.state === "off") &&
       job.state !== "failed_to_start" &&
       job.state !== "starting";
-    const waits = absent && isLive(job) && ["no_mlx", null].includes(r.reason);
-    const key = absent ? `${r.state}${r.reason}` : "";
+    const waits = absent && isLive(job) && ["no_mlx", "", null].includes(r.reason);
+    const early = waits && !r.reason && Date.now() * 1000 - (toUs(job.started_at) ?? 0) < EARLY_US;
+    const key = absent && !early ? `${r.state}${r.reason}` : "";
     if (this.why.dataset.key === key) {
       return;
     }
@@ -156,7 +164,7 @@ export class JobHead {
           "div",
           { class: "note" },
           icon("none"),
-          h("b", null, `Allocations are not recorded: ${reasonText(r.reason ?? r.state)}.`),
+          h("b", null, `Allocations are not recorded: ${reasonText(r.reason || "no_mlx")}.`),
           h(
             "p",
             null,

@@ -3,7 +3,16 @@
 
 import { h, icon, text } from "../lib/dom.js";
 import { ago, bytes, dateClockZone, duration, exact, limit, toUs } from "../lib/format.js";
-import { bytesOf, isLive, liveSentence, shareText, stateView, value, whyUnknown } from "../lib/words.js";
+import {
+  bytesOf,
+  endedSentence,
+  isLive,
+  liveSentence,
+  shareText,
+  stateView,
+  value,
+  whyUnknown,
+} from "../lib/words.js";
 import { drawLimitBar } from "../plot/bars.js";
 import { joinLine } from "../lib/input.js";
 import { actionButtons } from "./actions.js";
@@ -76,7 +85,7 @@ function update(row, job, trend, get, onRelaunch) {
   figure(e.active, live ? job.active : null);
   figure(e.reserved, live ? job.reserved : null);
   times(e, job, live);
-  text(e.out, live ? liveSentence(job, trend) : (job.outcome?.sentence ?? ""));
+  text(e.out, live ? liveSentence(job, trend) : endedSentence(job));
   if (live) {
     actionButtons(e.act, get, true);
   } else if (e.act.dataset.key !== "ended") {

@@ -195,6 +195,7 @@ export class TimelineView {
     const job = this.host.get();
     const live = isLive(job);
     this.t.update(job);
+    this.recorderCame(job);
     this.followBtn.hidden = !live;
     this.stopBtn.hidden = live || this.t.stop() === null;
     text(this.at.end, live ? "Now" : "At the end");
@@ -203,6 +204,15 @@ export class TimelineView {
       setTimeout(() => this.first(), 300);
     }
     this.wasLive = live;
+  }
+
+  /** Recording began after the page was opened: ask again for what is live. */
+  recorderCame(job) {
+    const key = `${job.recorder?.state}${job.recorder?.events > 0}`;
+    if (this.recorderKey !== undefined && this.recorderKey !== key && this.instant.ask) {
+      this.instant.load();
+    }
+    this.recorderKey = key;
   }
 
   sample(sample) {
