@@ -25,6 +25,10 @@ void bh_drain_free(struct bh_drain *drain);
  * large), or the event log's write error (sticky; rings are still emptied and counted as lost). */
 int bh_drain_step(struct bh_drain *drain);
 
+/* How long the caller may wait before the next step so that no ring overflows even if its process
+ * starts to allocate at full speed; UINT64_MAX while there is no ring. */
+uint64_t bh_drain_pause_ns(const struct bh_drain *drain);
+
 /* The tree is empty: takes everything that is left, counts holes, ends all images, flushes. */
 int bh_drain_finish(struct bh_drain *drain);
 

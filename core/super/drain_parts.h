@@ -135,6 +135,7 @@ struct bh_drain_image {
     uint64_t lost_told; /* of header.lost, how many LOST records have said */
     uint64_t holes;     /* slots that will never be filled */
     uint64_t released;  /* tail as the ring knows it */
+    uint64_t asked_ns;  /* when the system was last asked whether the process lives */
     struct bh_ring_name name;
 };
 
@@ -169,6 +170,7 @@ struct bh_drain {
     bool attached, lossy; /* seen so far */
     char reason[160];     /* of the first image that refused or failed */
     char mlx_version[32];
+    uint64_t folder_changed_ns; /* mtime of the folder when it was last read */
     uint64_t stacks_lost_ended; /* of images that are gone */
     unsigned char *scratch;
 };

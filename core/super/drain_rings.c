@@ -6,12 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/platform/platform.h"
 #include "core/super/drain_parts.h"
+
+#define ASK_PERIOD_NS  (20 * BH_NS_PER_MS)
+#define FOLDER_TICK_NS (50 * BH_NS_PER_MS)
 
 struct bh_drain_image *bh_drain_find(struct bh_drain *drain, const struct bh_ring_name *name)
 {
@@ -106,12 +110,35 @@ static void open_image(struct bh_drain *drain, struct bh_drain_image *image, con
     }
 }
 
+/* Did the folder change since it was read? A change within the file system's clock tick of the last
+ * reading would not show, so a folder that is that young is read again. */
+static bool folder_changed(struct bh_drain *drain)
+{
+    struct stat facts;
+    uint64_t changed_ns, now_ns = (uint64_t)bh_clock_wall().us * BH_NS_PER_US;
+
+    if (fstat(drain->rings_fd, &facts) != 0) {
+        return true;
+    }
+    changed_ns = (uint64_t)facts.st_mtim.tv_sec * BH_NS_PER_S + (uint64_t)facts.st_mtim.tv_nsec;
+    if (changed_ns == drain->folder_changed_ns && now_ns - changed_ns > FOLDER_TICK_NS) {
+        return false;
+    }
+    drain->folder_changed_ns = changed_ns;
+    return true;
+}
+
 void bh_drain_look_for_rings(struct bh_drain *drain)
 {
-    int fd = openat(drain->rings_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    DIR *folder;
     struct dirent *entry;
+    int fd;
 
+    if (!folder_changed(drain)) {
+        return;
+    }
+    fd = openat(drain->rings_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    folder = fd < 0 ? NULL : fdopendir(fd);
     if (folder == NULL) {
         if (fd >= 0) {
             (void)close(fd);
@@ -138,10 +165,12 @@ void bh_drain_look_for_rings(struct bh_drain *drain)
     (void)closedir(folder);
 }
 
-/* An image is gone with its process, or when the same process has a later one (exec). */
-static bool is_gone(const struct bh_drain *drain, const struct bh_drain_image *image)
+/* An image is gone with its process, or when the same process has a later one (exec). Asking the
+ * system about a process costs more than reading its ring, so it is not asked at every step. */
+static bool is_gone(const struct bh_drain *drain, struct bh_drain_image *image)
 {
     const struct bh_drain_image *other;
+    uint64_t now_ns = bh_clock_mono().ns;
 
     for (other = drain->images; other != NULL; other = other->next) {
         if (other->name.pid == image->name.pid &&
@@ -150,6 +179,10 @@ static bool is_gone(const struct bh_drain *drain, const struct bh_drain_image *i
             return true;
         }
     }
+    if (now_ns - image->asked_ns < ASK_PERIOD_NS) {
+        return false;
+    }
+    image->asked_ns = now_ns;
     return !bh_platform_alive_exact((int)image->name.pid, image->name.start_token, 0);
 }
 
@@ -160,7 +193,7 @@ void bh_drain_refresh(struct bh_drain *drain, struct bh_drain_image *image, bool
     if (image->ended) {
         return;
     }
-    image->gone = all_gone || is_gone(drain, image);
+    image->gone = image->gone || all_gone || is_gone(drain, image);
     if (image->corrupt || image->reader.fd < 0) {
         return;
     }

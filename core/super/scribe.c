@@ -272,11 +272,14 @@ static int once_a_second(struct scribe *scribe)
     return standby_check(scribe);
 }
 
-static uint64_t pause_ns(size_t records, int slots)
+static uint64_t pause_ns(const struct scribe *scribe, size_t records, int slots)
 {
     if (slots >= BUSY_SLOTS)
         return WAIT_BUSY_NS;
-    return slots > 0 || records > 64 ? WAIT_SOME_NS : WAIT_IDLE_NS;
+    uint64_t pause = slots > 0 || records > 64 ? WAIT_SOME_NS : WAIT_IDLE_NS;
+    /* a quiet ring can fill at full speed from one moment to the next */
+    uint64_t rings = scribe->drain ? bh_drain_pause_ns(scribe->drain) : pause;
+    return rings < pause ? rings : pause;
 }
 
 /* Until the decider says final or is gone; 1: start anew as the scribe. */
@@ -293,7 +296,7 @@ static int work(struct scribe *scribe)
             return 0;
         if (once_a_second(scribe) == 1)
             return 1;
-        bh_queue_wait(scribe->queue, pause_ns(records, slots));
+        bh_queue_wait(scribe->queue, pause_ns(scribe, records, slots));
     }
 }
 
