@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "server/backend.h"
 #include "server/exports.h"
+#include "server/external.h"
 #include "server/feed.h"
 #include "server/idempotency.h"
 #include "server/listen.h"
@@ -283,6 +284,8 @@ static void on_signal(uv_signal_t *handle, int number)
     app->stopping = true;
     bh_http_quiesce(app->http);
     stop_dependents(app);
+    for (struct bh_job *job = bh_jobs_first(app->jobs); job; job = job->next)
+        bh_external_refuse(job);
     bh_hub_end(app->hub);
     bh_jobs_release_waiting(app->jobs);
     (void)uv_timer_start(&app->settle_timer, on_settle, SETTLE_MS, SETTLE_MS);

@@ -7,6 +7,7 @@
 
 #include "core/base/io.h"
 #include "core/base/log.h"
+#include "server/external.h"
 #include "server/import.h"
 #include "server/retention.h"
 #include "server/supervise.h"
@@ -171,7 +172,9 @@ static void after_step(struct bh_feed *feed)
         job->import_failures = 0;
         job->dirty = job->dirty || feed->step.more;
     }
-    if (feed->ended && (feed->step.complete || job->import_failures >= GIVE_UP))
+    if (job->put && ((!job->dirty && feed->result >= 0) || job->import_failures >= GIVE_UP))
+        bh_external_imported(job);
+    else if (feed->ended && (feed->step.complete || job->import_failures >= GIVE_UP))
         end_job(feed, job);
 }
 
@@ -222,8 +225,8 @@ static bool begin_step(struct bh_feed *feed)
     uint64_t now = uv_now(&feed->app->loop);
     struct bh_job *chosen = NULL;
     for (struct bh_job *job = bh_jobs_first(feed->app->jobs); job; job = job->next) {
-        if (!job->dirty || job->importing || job->spec->external || job->dirfd < 0 ||
-            job->import_after_ms > now || job->state == BH_JOB_STARTING)
+        if (!job->dirty || job->importing || job->dirfd < 0 || job->import_after_ms > now ||
+            job->state == BH_JOB_STARTING)
             continue;
         /* the one that has waited longest; ended ones first, for somebody waits for their report */
         if (!chosen || (job->ended && !chosen->ended) ||

@@ -16,6 +16,7 @@
 #define BH_JOB_MAX_WARNINGS 4
 
 struct bh_link;
+struct bh_external_put;
 
 struct bh_job {
     struct bh_job *previous, *next; /* newest first */
@@ -48,6 +49,8 @@ struct bh_job {
     bool adopt_tried;
     bool busy;       /* a helper process or a directory job works on it */
     bool stop_asked; /* a stop was sent: repeating it does nothing */
+
+    struct bh_external_put *put; /* a report that waits for the import (external.h) */
 
     /* import (feed.h) */
     bool dirty, importing, ended, over;
