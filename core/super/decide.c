@@ -78,7 +78,10 @@ static void note_transition(struct bh_loop *loop, enum bh_policy_state_id from, 
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_TRANSITION);
     record.transition.from = (uint8_t)from;
     record.transition.to = (uint8_t)loop->policy.current;
-    record.transition.bytes = loop->account.charge;
+    /* nothing of it is left: the one moment at which the charge is known to be 0 */
+    bool gone = loop->policy.current == BH_POLICY_STATE_EXITED && loop->empty_proven;
+    record.transition.bytes =
+        gone ? (struct bh_observed){BH_VALUE_AVAILABLE, 0} : loop->account.charge;
     (void)snprintf(record.transition.reason, sizeof record.transition.reason, "%s", reason);
     bh_notes_put(&loop->notes, &record);
 }
@@ -190,7 +193,7 @@ void bh_loop_feed(struct bh_loop *loop, const struct bh_policy_event *event)
         if (loop->stop == BH_STOP_SIGNAL)
             loop->stop_signal_number = event->signal;
     }
-    if (loop->policy.current != from && loop->policy.current != BH_POLICY_STATE_EXITED)
+    if (loop->policy.current != from)
         note_transition(loop, from, transition_reason(&actions, event, again));
     for (unsigned i = 0; i < actions.count; i++)
         carry_out(loop, &actions.items[i], event, again, decided_at_ns);

@@ -12,17 +12,13 @@ import mlx.core as mx
 history = []  # the bug: nothing ever leaves this list
 
 
-def forward(batch, weight):
-    return mx.maximum(batch @ weight, 0.0)
-
-
-def remember(activation):
-    history.append(activation * 0.5)
+def remember(batch, weight):
+    history.append(batch @ weight)
 
 
 def train_step(weight, rows):
     batch = mx.random.normal((rows, 16))
-    remember(forward(batch, weight))
+    remember(batch, weight)
     mx.eval(history[-1])
 
 

@@ -147,7 +147,8 @@ class MainJob(unittest.TestCase):
         job = self.server.client.launch([PYTHON, str(LEAKY), "--pause", "0.05"], limit="1GiB", name="survivor")
         wait_until(lambda: job.refresh()["recorder"]["events"] > 0, "events of the survivor")
         before = self.server.client.job(self.killed)
-        report_before = before.report()
+        # the readings 2 s and 10 s after the end are merged into the report when they come
+        report_before = wait_until(lambda: settled(before.report()), "the reclamation verdict", 30)
         live_before = before.live("end", group="stack")
         root = job["root_pid"]
         self.server.kill9()
@@ -168,6 +169,10 @@ class MainJob(unittest.TestCase):
         self.assertEqual(quiet.state, "running")
         quiet.stop().wait(timeout=60)
         self.assertEqual(quiet.outcome["cause"], "user_stop")
+
+
+def settled(report: dict):
+    return report if report["reclamation"]["verdict"] != "pending" else None
 
 
 def rss(pid: int) -> int:

@@ -66,11 +66,13 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
+        self.log.close()
 
     def terminate(self, deadline_s: float = 20) -> int:
         self.process.terminate()
         code = self.process.wait(timeout=deadline_s)
         self.process.stdout.close()
+        self.log.close()
         return code
 
     def raw(self, method: str, path: str, body=None, headers=None):
