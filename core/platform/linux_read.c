@@ -49,13 +49,13 @@ uint64_t bh_linux_number(const char **text)
     const char *at = *text;
     while (*at == ' ' || *at == '\t' || *at == '\n')
         at++;
-    if (*at == '-')
-        at++;
+    bool negative = *at == '-';
+    at += negative;
     uint64_t value = 0;
     for (; *at >= '0' && *at <= '9'; at++)
         value = value * 10 + (uint64_t)(*at - '0');
     *text = at;
-    return value;
+    return negative ? 0 : value; /* -1 in stat stands for "has none any more" */
 }
 
 bool bh_linux_kb(const char *text, const char *key, uint64_t *ret_bytes)

@@ -65,18 +65,18 @@ static void note_member(struct bh_members *members, const struct bh_member *memb
     bh_notes_put(members->notes, &record);
 }
 
-/* Sticky: each kind of escape is said once per process. */
-static void note_escape(struct bh_members *members, struct bh_member *member, bool *flag,
-                        enum bh_member_event event)
+/* Sticky, and said once per process: who left the session has left the group as well. */
+static void note_escape(struct bh_members *members, struct bh_member *member, bool group,
+                        bool session)
 {
-    if (*flag)
-        return;
     bool first = !member->left_group && !member->left_session;
-    *flag = true;
-    if (first)
-        members->escaped_count++;
-    if (members->escaped_count <= BH_ESCAPES_NAMED)
-        note_member(members, member, BH_RECORD_ESCAPE, event, NULL);
+    member->left_group = member->left_group || group;
+    member->left_session = member->left_session || session;
+    if (!first || (!group && !session))
+        return;
+    members->escaped_count++;
+    note_member(members, member, BH_RECORD_ESCAPE,
+                session ? BH_MEMBER_LEFT_SESSION : BH_MEMBER_LEFT_GROUP, NULL);
 }
 
 static void take_facts(struct bh_members *members, struct bh_member *member,
@@ -84,10 +84,8 @@ static void take_facts(struct bh_members *members, struct bh_member *member,
 {
     member->charge.minflt = facts->minflt;
     member->zombie = facts->state == 'Z' && facts->threads <= 1;
-    if (facts->group != members->root_group && facts->group > 0)
-        note_escape(members, member, &member->left_group, BH_MEMBER_LEFT_GROUP);
-    if (facts->session != members->root_session && facts->session > 0)
-        note_escape(members, member, &member->left_session, BH_MEMBER_LEFT_SESSION);
+    note_escape(members, member, facts->group > 0 && facts->group != members->root_group,
+                facts->session > 0 && facts->session != members->root_session);
     member->group = facts->group;
     member->session = facts->session;
     if (facts->parent_pid != member->parent_pid) {

@@ -14,7 +14,6 @@
 
 #define BH_MEMBERS_MAX   BH_QUEUE_MEMBERS
 #define BH_MEMBERS_INDEX 4096 /* slots of the number index, a power of two, 4 x MAX */
-#define BH_ESCAPES_NAMED 64   /* identities kept as evidence; more are only counted */
 
 struct bh_member {
     struct bh_proc proc;

@@ -21,7 +21,7 @@ static bool is_watched(enum bh_record_kind kind)
 
 void bh_notes_put(struct bh_notes *notes, struct bh_record *record)
 {
-    if (record->kind == BH_RECORD_MEMBER) {
+    if (record->kind == BH_RECORD_MEMBER || record->kind == BH_RECORD_ESCAPE) {
         if (notes->member_records_left == 0) {
             notes->members_unsaid++;
             return;
