@@ -209,15 +209,16 @@ static __attribute__((noinline)) void created_in_map(void *desc, uint32_t stack)
     pthread_mutex_unlock(&bh_desc_lock);
 }
 
-void bh_desc_created(void *desc)
+uint32_t bh_desc_created(void *desc)
 {
     uint32_t stack = bh_emit_wanted() ? bh_stack_capture() : 0;
 
     if (BH_LIKELY(__atomic_load_n(&mode, __ATOMIC_ACQUIRE) == MODE_WORD)) {
         *word_of(desc) = stack;
-        return;
+        return stack;
     }
     created_in_map(desc, stack);
+    return stack;
 }
 
 void bh_desc_dying(void *desc)

@@ -51,7 +51,7 @@ void bh_hook_desc_init(void *desc)
     READY(desc_init);
     bh_mlx.desc_init(desc);
     if (BH_LIKELY(attached())) {
-        bh_desc_created(desc);
+        bh_op_created(bh_desc_created(desc));
     }
 }
 
@@ -74,6 +74,7 @@ void bh_hook_desc_ctor_leaf(void *desc, void *shape, uint64_t dtype)
     if (BH_UNLIKELY(learns)) {
         bh_desc_after_ctor(desc, NULL);
     }
+    bh_op_leaf();
 }
 
 EXPORT void bh_hook_desc_ctor_node(void *desc, void *shape, uint64_t dtype, void *primitive,

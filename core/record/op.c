@@ -4,6 +4,9 @@
  * temporaries, which have neither primitive nor Python stack of their own, get those of the
  * operation they serve.
  *
+ * Leaf arrays (made from data) are filled right after their node was made, by the same thread and
+ * outside any operation: such an allocation carries the stack of that node.
+ *
  * A primitive's table pointer is exchanged for a private copy of its class's table, whose first two
  * slots (eval_cpu, eval_gpu) note the operation and call on. The copy keeps the run-time type
  * information in front, so casts and typeid answer as before. Done only once names.c has found
@@ -37,10 +40,30 @@ struct op {
 };
 static __thread struct op current __attribute__((tls_model("initial-exec")));
 
+/* Stack of the node made last, and of a leaf that waits for its data. */
+static __thread uint32_t last_stack __attribute__((tls_model("initial-exec")));
+static __thread uint32_t leaf_stack __attribute__((tls_model("initial-exec")));
+
+void bh_op_created(uint32_t stack)
+{
+    last_stack = stack;
+}
+
+void bh_op_leaf(void)
+{
+    leaf_stack = last_stack;
+}
+
+void bh_op_leaf_filled(void)
+{
+    leaf_stack = 0;
+}
+
 bool bh_op_facts(struct bh_op_facts *ret_facts)
 {
     if (current.desc == NULL) {
-        return false;
+        *ret_facts = (struct bh_op_facts){.stack = leaf_stack, .stream = -1};
+        return leaf_stack != 0;
     }
     if (!current.known) {
         struct bh_desc_facts facts;

@@ -232,7 +232,8 @@ uint32_t bh_stack_capture(void);
 
 /* ---- desc.c: array nodes ----------------------------------------------------------- */
 
-void bh_desc_created(void *desc);     /* ArrayDesc::init has run */
+/* Returns the stack id of the place that made it. */
+uint32_t bh_desc_created(void *desc); /* ArrayDesc::init has run */
 void bh_desc_before_ctor(void *desc); /* storage is raw */
 void bh_desc_after_ctor(void *desc, void *primitive);
 void bh_desc_dying(void *desc);
@@ -255,7 +256,11 @@ struct bh_op_facts {
 };
 /* A new node's primitive: from now on its evaluation is noticed. */
 void bh_op_watch(void *primitive);
-/* Facts of the operation that this thread evaluates; false when there is none. Not under a lock. */
+void bh_op_created(uint32_t stack); /* a node was made here */
+void bh_op_leaf(void);              /* and it is a leaf: its data comes next */
+void bh_op_leaf_filled(void);
+/* Facts of the operation that this thread evaluates, or of the leaf that it makes; false when there
+ * is neither. Not under a lock. */
 bool bh_op_facts(struct bh_op_facts *ret_facts);
 
 /* ---- events.c: slots out of buffers ------------------------------------------------ */

@@ -324,6 +324,7 @@ void bh_track_link(uint64_t address, void *desc)
         return;
     }
     facts = facts_of(desc);
+    bh_op_leaf_filled();
     if (enter(&visit)) {
         buffer = bh_mirror_find(address);
         if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {

@@ -285,7 +285,7 @@ def forks():
 
 
 def steered():
-    """Takes orders on standard input: make N, drop N, collect; answers each with MLX's counters."""
+    """Takes orders on standard input: make N, churn N, drop N; answers each with MLX's counters."""
     kept = []
     for line in sys.stdin:
         order, number = line.split()
@@ -294,6 +294,9 @@ def steered():
             mx.eval(new)
             kept += new
             del new
+        elif order == "churn":
+            for _ in range(int(number)):
+                mx.array([1.0] * 250)
         elif order == "drop":
             del kept[:int(number)]
         mark()

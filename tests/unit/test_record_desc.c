@@ -41,6 +41,7 @@ static void *make_node(const struct plan *plan, void *primitive)
     unsigned char *block = malloc(CONTROL_BYTES + plan->bytes);
     unsigned char *node = block + CONTROL_BYTES;
     uint64_t counts = COUNTS_ONE;
+    uint32_t stack;
 
     assert_non_null(block);
     memset(block, 0x5a, CONTROL_BYTES + plan->bytes);
@@ -54,7 +55,8 @@ static void *make_node(const struct plan *plan, void *primitive)
     if (plan->writes_at != 0) {
         memset(node + plan->writes_at, 0x77, 4);
     }
-    bh_desc_created(node);
+    stack = bh_desc_created(node);
+    assert_int_equal(stack, next_stack);
     bh_desc_after_ctor(node, primitive);
     return node;
 }
