@@ -12,19 +12,63 @@
 #include "records.h"
 #include "scratch.h"
 
+/* Padding is nobody's member: cleared before two records are compared byte by byte, so that a
+ * member missing from a table shows. */
+static void clear_padding(struct bh_record *record)
+{
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+    switch (record->kind) {
+#define CLEAR(kind, member)                                                                        \
+    case BH_RECORD_##kind:                                                                         \
+        __builtin_clear_padding(&record->member);                                                  \
+        break;
+        CLEAR(CONFIG, config)
+        CLEAR(HOST, host)
+        CLEAR(LAUNCHED, launched)
+        CLEAR(SAMPLES, samples)
+        CLEAR(SAMPLE, sample)
+        CLEAR(LIMIT_CROSSED, limit_crossed)
+        CLEAR(CONFIG_CHANGE, config_change)
+        CLEAR(CLOCK_GAP, clock_gap)
+        CLEAR(TRANSITION, transition)
+        CLEAR(SIGNAL, signal)
+        CLEAR(CHECKPOINT, checkpoint)
+        CLEAR(ESCAPE, member)
+        CLEAR(MEMBER, member)
+        CLEAR(ADVISORY, advisory)
+        CLEAR(LOSSES, losses)
+        CLEAR(ARTIFACT_ERROR, artifact_error)
+        CLEAR(OUTCOME, outcome)
+        CLEAR(PEAK_MEMBER, peak_member)
+        CLEAR(RECORDER, recorder)
+        CLEAR(MARK, mark)
+        CLEAR(EMPTY, empty)
+#undef CLEAR
+    }
+    return;
+#endif
+#endif
+    /* without the builtin: at least the encoded bytes are compared */
+    unsigned char bytes[BH_JOURNAL_MAX_RECORD];
+    int length = bh_record_encode(record, RECORDS_RUN_ID, bytes, sizeof bytes);
+    (void)bh_record_decode(bytes, (size_t)length, RECORDS_RUN_ID, record);
+}
+
 static void test_round_trip(void **state)
 {
     (void)state;
     for (int kind = 1; kind <= RECORDS_KINDS; kind++) {
         unsigned char bytes[BH_JOURNAL_MAX_RECORD];
-        struct bh_record record = record_of_kind(kind, (uint64_t)kind);
-        struct bh_record back;
+        struct bh_record record = record_of_kind(kind, (uint64_t)kind), back;
         record.by_scribe = kind % 2 == 0;
         record.pool = (uint8_t)(kind % 3);
         int length = bh_record_encode(&record, RECORDS_RUN_ID, bytes, sizeof bytes);
         assert_true(length > 0);
         memset(&back, 0xaa, sizeof back);
         assert_int_equal(bh_record_decode(bytes, (size_t)length, RECORDS_RUN_ID, &back), length);
+        clear_padding(&record);
+        clear_padding(&back);
         assert_memory_equal(&back, &record, sizeof record);
     }
 }
