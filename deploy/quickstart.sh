@@ -88,16 +88,18 @@ answer=$(api --json "$spec" http://localhost/jobs) || fail "the launch was refus
 id=$(field id <<<"$answer")
 [ -n "$id" ] || fail "no job id in: $answer"
 
-sequence=0 job_state="" sentence=""
+sequence=0 job_state="" shown="" sentence=""
 for _ in $(seq 120); do
     job=$(api "http://localhost/v1/jobs/$id?wait=1s&since=$sequence")
     sequence=$(field event_sequence <<<"$job")
     job_state=$(field state <<<"$job")
-    printf '\r   %-10s charge %5d MiB   recorded %s events   ' "$job_state" \
-        $(($(field charge.value <<<"$job" | grep . || echo 0) / 1048576)) "$(field recorder.events <<<"$job")"
+    line=$(printf '   %-10s charge %5d MiB   recorded %s events' "$job_state" \
+        $(($(field charge.value <<<"$job" | grep . || echo 0) / 1048576)) "$(field recorder.events <<<"$job")")
+    if [ -t 1 ]; then printf '\r%s   ' "$line"; elif [ "$job_state" != "$shown" ]; then printf '%s\n' "$line"; fi
+    shown=$job_state
     if [ "$job_state" = finished ] || [ "$job_state" = failed_to_start ]; then break; fi
 done
-printf '\n'
+[ ! -t 1 ] || printf '\n'
 sentence=$(field outcome.sentence <<<"$job")
 [ "$job_state" = finished ] || fail "the job did not end within two minutes; it is $job_state"
 
