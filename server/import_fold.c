@@ -58,7 +58,8 @@ static void fold_change(struct bh_store_job *row, const struct bh_record_config_
 
 static void fold_samples(struct bh_store_job *row, const struct bh_record_samples *samples)
 {
-    row->charge = samples->last;
+    if (row->outcome == BH_OUTCOME_NONE) /* the scribe's last second comes behind the outcome */
+        row->charge = samples->last;
     raise_peak(row, samples->max, wall_of(row, samples->max_at));
     if (samples->active.status == BH_VALUE_AVAILABLE)
         row->active = samples->active;

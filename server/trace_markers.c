@@ -157,7 +157,8 @@ static void transition_text(const struct bh_record_transition *transition, char 
 
     if (transition->reason[0])
         snprintf(buffer, size, "%s: %s", to, transition->reason);
-    else if (transition->bytes.status == BH_VALUE_AVAILABLE)
+    else if (transition->to != BH_POLICY_STATE_EXITED &&
+             transition->bytes.status == BH_VALUE_AVAILABLE)
         snprintf(buffer, size, "%s: charge %s", to,
                  bh_text_format_bytes(transition->bytes.value, bytes, sizeof bytes));
     else

@@ -42,6 +42,7 @@ struct maker {
     uint64_t sequence;         /* of the last event */
     uint64_t journal_sequence; /* of the last decider's record */
     uint64_t scribe_sequence;
+    uint64_t sampled_ns; /* end of the last SAMPLES */
     uint32_t strings, frames, stacks, image;
     struct maker_buffer *live; /* owned */
     uint32_t live_count, live_wanted;
@@ -210,14 +211,17 @@ static inline void maker_begin(struct maker *maker)
     maker_record(maker, &record);
 }
 
-/* A second of samples that ends now. */
+/* A second of samples that ends now, or what is left of it since the last ones. */
 static inline void maker_samples(struct maker *maker, uint64_t min, uint64_t max)
 {
     struct bh_record record = {.kind = BH_RECORD_SAMPLES, .by_scribe = true};
 
     record.samples.from.ns = maker->now_ns - 1000000000;
+    if (record.samples.from.ns < maker->sampled_ns)
+        record.samples.from.ns = maker->sampled_ns;
     record.samples.to.ns = maker->now_ns;
     record.samples.max_at.ns = maker->now_ns - 200000000;
+    maker->sampled_ns = maker->now_ns;
     record.samples.count = 20;
     record.samples.min = maker_bytes(min);
     record.samples.max = maker_bytes(max);

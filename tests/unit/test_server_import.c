@@ -126,6 +126,7 @@ static void make_run(struct maker *maker, uint64_t events)
     maker->now_ns = MAKER_MONO_NS + 2500000000;
     maker_transition(maker, 4, 6);
     maker_outcome(maker);
+    maker_samples(maker, 1000, 1000); /* the scribe's last second */
     maker_flush(maker);
     maker_report(maker);
 }
@@ -240,6 +241,8 @@ static void test_a_finished_run_comes_in_whole(void **state)
     assert_int_equal(job.reserved.value, f->maker.reserved);
     assert_int_equal(job.lost, 17);
     assert_int_equal(job.peak.value, 1122013184);
+    assert_int_equal(job.charge.status, BH_VALUE_AVAILABLE);
+    assert_int_equal(job.charge.value, 0); /* the outcome's, not the last sample's */
     assert_int_equal(job.outcome, BH_OUTCOME_POLICY_INTERVENTION);
     assert_int_equal(job.cause, BH_CAUSE_LIMIT_EXCEEDED);
     assert_int_equal(job.signal, 15);
