@@ -13,6 +13,7 @@
  * is left for a scribe that is late. */
 #define SLOTS_PER_S_MAX 6000000u
 #define PAUSE_MIN_NS    BH_NS_PER_MS
+#define PAUSE_MAX_NS    (20 * BH_NS_PER_MS) /* a ring may appear and fill: MLX is imported in less */
 #define MARK_BYTES      128u
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -277,7 +278,7 @@ uint64_t bh_drain_ring_bytes(const struct bh_drain *drain)
 uint64_t bh_drain_pause_ns(const struct bh_drain *drain)
 {
     const struct bh_drain_image *image;
-    uint64_t pause_ns = UINT64_MAX;
+    uint64_t pause_ns = PAUSE_MAX_NS;
 
     for (image = drain->images; image != NULL; image = image->next) {
         uint64_t half = image->reader.facts.slot_count / 2 * BH_NS_PER_S / SLOTS_PER_S_MAX;

@@ -1,7 +1,7 @@
-/* Rings -> event log. Runs in the scribe (and in adopt, and in `run` after the tree is empty): finds
- * the *.ring files of a folder, copies what their processes stored, gives every event its job-wide
- * sequence, job-wide ids to strings, frames and stacks, and appends to the event log. Never trusts a
- * byte of a ring. May allocate; stays below about 4 MiB besides the interned tables.
+/* Rings -> event log. Runs in the scribe (and in adopt, and in `run` after the tree is empty):
+ * finds the *.ring files of a folder, copies what their processes stored, gives every event its
+ * job-wide sequence, job-wide ids to strings, frames and stacks, and appends to the event log.
+ * Never trusts a byte of a ring. May allocate; stays below about 4 MiB besides the interned tables.
  *
  * Order: per image the ring's own order; across images by time within one step. Served history is
  * consistent per address and image. */
@@ -26,7 +26,7 @@ void bh_drain_free(struct bh_drain *drain);
 int bh_drain_step(struct bh_drain *drain);
 
 /* How long the caller may wait before the next step so that no ring overflows even if its process
- * starts to allocate at full speed; UINT64_MAX while there is no ring. */
+ * starts to allocate at full speed, or a new one appears. */
 uint64_t bh_drain_pause_ns(const struct bh_drain *drain);
 
 /* The tree is empty: takes everything that is left, counts holes, ends all images, flushes. */
