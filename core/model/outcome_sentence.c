@@ -26,6 +26,18 @@ static void local_time(struct bh_observed epoch_us, int utc_offset_s, char *ret_
                    (int)(day % 60));
 }
 
+/* To the nearest third figure: a band is a tenth off the limit, rounded down to a byte, and "6.59 GiB"
+ * for 6.6 GiB less 0.4 bytes would be pedantry. */
+static void band_text(uint64_t bytes, char *ret_text, size_t size)
+{
+    unsigned unit = 0;
+    while (unit < 6 && (bytes >> (10 * (unit + 1))) != 0)
+        unit++;
+    uint64_t scale = UINT64_C(1) << (10 * unit), whole = bytes / scale;
+    uint64_t half = unit == 0 ? 0 : scale / (whole >= 100 ? 2 : whole >= 10 ? 20 : 200);
+    (void)bh_text_format_bytes(bytes + half, ret_text, size);
+}
+
 /* "0.6 s", "3.8 s": seconds with a tenth below a minute, for how long a stop took. */
 static void later_text(uint64_t ns, char *ret_text, size_t size)
 {
@@ -174,8 +186,8 @@ const char *bh_outcome_sentence(const struct bh_outcome_story *story, int utc_of
                                 char *ret_text, size_t size)
 {
     struct words words;
-    (void)bh_text_format_bytes(story->limit_bytes, words.limit, sizeof words.limit);
-    (void)bh_text_format_bytes(story->emergency_bytes, words.emergency, sizeof words.emergency);
+    band_text(story->limit_bytes, words.limit, sizeof words.limit);
+    band_text(story->emergency_bytes, words.emergency, sizeof words.emergency);
     local_time(story->reached_epoch_us, utc_offset_s, words.at);
     later_text(story->later_ns.value, words.later, sizeof words.later);
     round_duration(story->wall_time_ns, words.wall, sizeof words.wall);
