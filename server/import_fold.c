@@ -84,6 +84,17 @@ static void fold_checkpoint(struct bh_store_job *row, const struct bh_record *re
     row->checkpoint_bytes = record->checkpoint.artifact_bytes;
 }
 
+/* What the tree holds after its end. The record's own final footprint is the last one measured while
+ * it lived, and is in the report. */
+static struct bh_observed charge_after(const struct bh_record_outcome *outcome)
+{
+    if (outcome->survivors > 0 || outcome->kind == BH_OUTCOME_UNKILLABLE)
+        return outcome->final_bytes;
+    if (outcome->kind == BH_OUTCOME_SUPERVISOR_LOST) /* nobody proved that it is empty */
+        return (struct bh_observed){BH_VALUE_UNKNOWN, 0};
+    return (struct bh_observed){BH_VALUE_AVAILABLE, 0};
+}
+
 static void fold_outcome(struct bh_store_job *row, const struct bh_record *record)
 {
     const struct bh_record_outcome *outcome = &record->outcome;
@@ -92,7 +103,7 @@ static void fold_outcome(struct bh_store_job *row, const struct bh_record *recor
     row->cause = outcome->cause;
     row->exit_code = outcome->exit_code;
     row->signal = outcome->signal;
-    row->charge = outcome->final_bytes;
+    row->charge = charge_after(outcome);
     row->ended_at = wall_of(row, record->at);
     /* the sampler saw every reading: its peak is the exact one, the seconds' may lag behind */
     raise_peak(row, outcome->peak_bytes, wall_of(row, outcome->peak_at));

@@ -270,7 +270,7 @@ static inline void maker_outcome(struct maker *maker)
     record.outcome.exit_code = -1;
     record.outcome.signal = 15;
     record.outcome.reported_exit_code = 75;
-    record.outcome.final_bytes = maker_bytes(0);
+    record.outcome.final_bytes = maker_bytes(1096847360);
     record.outcome.peak_bytes = maker_bytes(1122013184);
     record.outcome.peak_at.ns = maker->now_ns - 1000;
     maker_record(maker, &record);

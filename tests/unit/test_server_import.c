@@ -242,7 +242,7 @@ static void test_a_finished_run_comes_in_whole(void **state)
     assert_int_equal(job.lost, 17);
     assert_int_equal(job.peak.value, 1122013184);
     assert_int_equal(job.charge.status, BH_VALUE_AVAILABLE);
-    assert_int_equal(job.charge.value, 0); /* the outcome's, not the last sample's */
+    assert_int_equal(job.charge.value, 0); /* it is gone, whatever the last sample said */
     assert_int_equal(job.outcome, BH_OUTCOME_POLICY_INTERVENTION);
     assert_int_equal(job.cause, BH_CAUSE_LIMIT_EXCEEDED);
     assert_int_equal(job.signal, 15);
