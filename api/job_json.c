@@ -58,10 +58,10 @@ static void read_command(const struct bh_jget *top, struct bh_job_spec *spec, st
     for (size_t i = 0; i < count; i++) {
         json_t *item = json_array_get(value, i);
         if (!json_is_string(item) || (i == 0 && json_string_length(item) == 0)) {
-            char key[32];
-            (void)snprintf(key, sizeof key, "command/%zu", i);
-            bh_problem_add(top->problem, BH_E_INVALID_VALUE, i ? "/command" : "/command/0",
-                           "Item %zu must be a %sstring.", i, i ? "" : "non-empty ");
+            char pointer[32];
+            (void)snprintf(pointer, sizeof pointer, "/command/%zu", i);
+            bh_problem_add(top->problem, BH_E_INVALID_VALUE, pointer, "Give a %sstring here.",
+                           i ? "" : "non-empty ");
             return;
         }
         arrays->argv[i] = json_string_value(item);

@@ -172,6 +172,9 @@ static void after_step(struct bh_feed *feed)
         job->import_failures = 0;
         job->dirty = job->dirty || feed->step.more;
     }
+    if (job->spec->external && feed->step.new_events &&
+        bh_store_job_get(feed->app->store, job->id, &job->row, NULL) >= 0)
+        bh_jobs_changed(job);
     if (job->put && ((!job->dirty && feed->result >= 0) || job->import_failures >= GIVE_UP))
         bh_external_imported(job);
     else if (feed->ended && (feed->step.complete || job->import_failures >= GIVE_UP))

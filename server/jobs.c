@@ -234,7 +234,8 @@ static void view_status(const struct bh_job *job, struct bh_job_view *view)
 
 void bh_jobs_view(const struct bh_job *job, struct bh_job_view *ret_view)
 {
-    if (job->over && job->row.id[0]) {
+    /* of an external job only the row knows what its events amount to */
+    if (job->row.id[0] && (job->over || job->spec->external)) {
         bh_jobs_view_row(&job->row, job->spec, ret_view);
     } else {
         view_spec(job, ret_view);
