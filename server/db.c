@@ -56,7 +56,8 @@ static const char *const pragmas[] = {
     [BH_DB_CREATE] = "PRAGMA foreign_keys=ON; PRAGMA synchronous=NORMAL; PRAGMA trusted_schema=OFF;"
                      "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-1024;",
     [BH_DB_WRITE] = "PRAGMA foreign_keys=ON; PRAGMA synchronous=NORMAL; PRAGMA trusted_schema=OFF;"
-                    "PRAGMA wal_autocheckpoint=1024; PRAGMA cache_size=-2048;",
+                    "PRAGMA wal_autocheckpoint=1024; PRAGMA cache_size=-2048;"
+                    "PRAGMA journal_size_limit=67108864;",
     [BH_DB_READ] = "PRAGMA query_only=ON; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-1024;",
 };
 

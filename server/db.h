@@ -47,8 +47,8 @@ int bh_db_run(struct bh_db *db, size_t index, struct bh_diag *diag, const char *
 /* Steps: 1 a row, 0 done (and reset). */
 int bh_db_step(struct bh_db *db, sqlite3_stmt *statement, struct bh_diag *diag);
 
-/* IMMEDIATE for writers, DEFERRED for a reader's snapshot. end: commits when result >= 0, else rolls
- * back; returns result, or the commit's failure. */
+/* IMMEDIATE for writers, DEFERRED for a reader's snapshot. end: commits when result >= 0, else
+ * rolls back; returns result, or the commit's failure. */
 int bh_db_begin(struct bh_db *db, bool write, struct bh_diag *diag);
 int bh_db_end(struct bh_db *db, int result, struct bh_diag *diag);
 

@@ -24,12 +24,13 @@ struct bh_foreign {
     struct bh_evlog_writer *writer;
     struct bh_foreign_names names;
     uint64_t committed, committed_last;
-    uint64_t last; /* sequence, added or committed */
+    uint64_t last;                    /* sequence, added or committed */
     struct bh_evlog_record *baseline; /* owned: entries of the baseline under way */
     size_t baseline_count, baseline_capacity;
 };
 
-/* ---- the place ------------------------------------------------------------------------------------ */
+/* ---- the place
+ * ------------------------------------------------------------------------------------ */
 
 static int read_place(int dirfd, uint64_t *ret_bytes, uint64_t *ret_last)
 {
@@ -71,7 +72,8 @@ static int write_place(struct bh_foreign *foreign, uint64_t bytes, struct bh_dia
     return bh_io_replace(foreign->dirfd, BH_FOREIGN_PLACE_NAME, place, sizeof place, true, diag);
 }
 
-/* ---- opening -------------------------------------------------------------------------------------- */
+/* ---- opening
+ * -------------------------------------------------------------------------------------- */
 
 static int open_log(int dirfd, int *ret_fd, struct bh_diag *diag)
 {
@@ -166,15 +168,16 @@ uint64_t bh_foreign_last(const struct bh_foreign *foreign)
     return foreign->last;
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* ---- events
+ * --------------------------------------------------------------------------------------- */
 
 int bh_foreign_action(const char *text, enum bh_evlog_kind *ret_action)
 {
-    static const enum bh_evlog_kind actions[] = {
-        BH_EVLOG_ALLOC_NEW,    BH_EVLOG_ALLOC_REUSE, BH_EVLOG_ALLOC_MAKE_BUFFER,
-        BH_EVLOG_FREE_TO_CACHE, BH_EVLOG_FREE_TO_OS, BH_EVLOG_RELEASE,
-        BH_EVLOG_CACHE_TO_OS,  BH_EVLOG_LOST,        BH_EVLOG_BASELINE,
-        BH_EVLOG_MARK};
+    static const enum bh_evlog_kind actions[] = {BH_EVLOG_ALLOC_NEW,         BH_EVLOG_ALLOC_REUSE,
+                                                 BH_EVLOG_ALLOC_MAKE_BUFFER, BH_EVLOG_FREE_TO_CACHE,
+                                                 BH_EVLOG_FREE_TO_OS,        BH_EVLOG_RELEASE,
+                                                 BH_EVLOG_CACHE_TO_OS,       BH_EVLOG_LOST,
+                                                 BH_EVLOG_BASELINE,          BH_EVLOG_MARK};
 
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         if (strcmp(bh_evlog_action_text((int)actions[i]), text) == 0) {
@@ -228,8 +231,8 @@ static int name_event(struct bh_foreign *foreign, const struct bh_foreign_event 
                       struct bh_evlog_record *record)
 {
     struct bh_foreign_names *names = &foreign->names;
-    int result = bh_foreign_name_image(names, event->pid, event->image, time_of(event),
-                                       &record->image);
+    int result =
+        bh_foreign_name_image(names, event->pid, event->image, time_of(event), &record->image);
 
     if (result >= 0 && event->primitive)
         result = bh_foreign_name_string(names, event->primitive, strlen(event->primitive),
@@ -241,7 +244,8 @@ static int name_event(struct bh_foreign *foreign, const struct bh_foreign_event 
     return result;
 }
 
-/* A gap in the sender's numbers is a loss, and shown as one. The first event may have any number. */
+/* A gap in the sender's numbers is a loss, and shown as one. The first event may have any number.
+ */
 static int add_gap(struct bh_foreign *foreign, const struct bh_foreign_event *event)
 {
     struct bh_evlog_record record = {.kind = BH_EVLOG_LOST, .at = time_of(event)};
@@ -249,8 +253,8 @@ static int add_gap(struct bh_foreign *foreign, const struct bh_foreign_event *ev
 
     if (!event->has_sequence || foreign->last == 0 || event->sequence == foreign->last + 1)
         return 0;
-    result = bh_foreign_name_image(&foreign->names, event->pid, event->image, record.at,
-                                   &record.image);
+    result =
+        bh_foreign_name_image(&foreign->names, event->pid, event->image, record.at, &record.image);
     if (result < 0)
         return result;
     record.sequence = foreign->last + 1;
@@ -306,14 +310,14 @@ static int write_event(struct bh_foreign *foreign, const struct bh_foreign_event
     bool based = event->action == BH_EVLOG_BASELINE;
     int result = name_event(foreign, event, &record);
 
-    if (result >= 0 && (!based || (foreign->baseline_count > 0 &&
-                                   foreign->baseline[0].image != record.image)))
+    if (result >= 0 &&
+        (!based || (foreign->baseline_count > 0 && foreign->baseline[0].image != record.image)))
         result = end_baseline(foreign);
     if (result >= 0)
         result = add_gap(foreign, event);
     if (result >= 0)
-        result = based ? keep_baseline(foreign, &record)
-                       : bh_evlog_writer_add(foreign->writer, &record);
+        result =
+            based ? keep_baseline(foreign, &record) : bh_evlog_writer_add(foreign->writer, &record);
     if (result >= 0)
         foreign->last = record.sequence;
     return result;

@@ -1,10 +1,11 @@
 /* Foreign events: lists in the served shape that arrive for an external job (another machine, a Mac
  * with MLX's own recorder) become its events.bhe, so that everything behind it (import, timeline,
  * pickle) is the same as for our own. The handler parses the JSON and hands over one event at a
- * time; a request is atomic: bh_foreign_commit makes all of it durable, without it nothing happened.
+ * time; a request is atomic: bh_foreign_commit makes all of it durable, without it nothing
+ * happened.
  *
- * Where the log has been committed to is in `ingest.bin` beside it (32 bytes, replaced by rename and
- * synced after the log); the import reads no further, and opening cuts off what lies behind.
+ * Where the log has been committed to is in `ingest.bin` beside it (32 bytes, replaced by rename
+ * and synced after the log); the import reads no further, and opening cuts off what lies behind.
  *
  * One instance per job at a time, any pool thread. Failures: BH_E_SEQUENCE_BACK (detail names the
  * last sequence), BH_E_INVALID_VALUE with diag->field the member of the entry; both leave the
@@ -33,9 +34,9 @@ struct bh_foreign_frame {
 struct bh_foreign_event {
     enum bh_evlog_kind action; /* one of the ten that are served; bh_foreign_action */
     bool has_sequence;
-    uint64_t sequence; /* absent: the next one */
-    int pid;           /* 0 = null */
-    uint32_t image;    /* n of the process image, 0 when absent */
+    uint64_t sequence;                             /* absent: the next one */
+    int pid;                                       /* 0 = null */
+    uint32_t image;                                /* n of the process image, 0 when absent */
     uint64_t address, size_bytes, requested_bytes; /* requested absent: give size */
     int64_t timestamp_us;                          /* since the epoch */
     const char *primitive;                         /* NULL = null */

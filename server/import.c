@@ -70,13 +70,14 @@ void bh_import_forget(struct bh_import *import, const char *id)
     }
 }
 
-/* ---- loading -------------------------------------------------------------------------------------- */
+/* ---- loading
+ * -------------------------------------------------------------------------------------- */
 
 static int load_place(struct bh_import *import, struct bh_import_job *job, struct bh_diag *diag)
 {
     sqlite3_stmt *statement;
-    int result = bh_db_bind(&import->db, BH_IMPORT_SQL_PLACE_LOAD, &statement, diag, "i",
-                            job->row.key);
+    int result =
+        bh_db_bind(&import->db, BH_IMPORT_SQL_PLACE_LOAD, &statement, diag, "i", job->row.key);
 
     if (result >= 0)
         result = bh_db_step(&import->db, statement, diag);
@@ -170,7 +171,8 @@ static int find_job(struct bh_import *import, const char *id, struct bh_import_j
     return 0;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------ */
+/* ---- files
+ * ------------------------------------------------------------------------------------------ */
 
 int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64_t offset,
                    uint32_t budget, bool *ret_end, struct bh_diag *diag)
@@ -196,7 +198,8 @@ int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64
     return 0;
 }
 
-/* ---- a step ------------------------------------------------------------------------------------------- */
+/* ---- a step
+ * ------------------------------------------------------------------------------------------- */
 
 /* What one step found in the files, before anything is stored. */
 struct found {
@@ -231,8 +234,8 @@ static int note_damage(struct found *found, int result, const struct bh_diag *wh
     return result;
 }
 
-static int find_new(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                    uint32_t budget, struct found *found, struct bh_diag *diag)
+static int find_new(struct bh_import *import, struct bh_import_job *job, int dirfd, uint32_t budget,
+                    struct found *found, struct bh_diag *diag)
 {
     struct bh_diag why = {0};
     bool more_records = false, more_events = false;
@@ -284,75 +287,6 @@ static int store_row(struct bh_import *import, const struct found *found, struct
                      place->event_us);
 }
 
-/* The state that the outcome means. */
-static void settle_state(struct bh_store_job *row)
-{
-    switch (row->outcome) {
-    case BH_OUTCOME_LAUNCH_NOT_FOUND:
-        row->error = BH_E_LAUNCH_NOT_FOUND;
-        break;
-    case BH_OUTCOME_LAUNCH_NOT_EXECUTABLE:
-        row->error = BH_E_LAUNCH_NOT_EXECUTABLE;
-        break;
-    case BH_OUTCOME_INVALID_CONFIGURATION:
-        row->error = BH_E_INVALID_CONFIG;
-        break;
-    case BH_OUTCOME_NONE:
-    case BH_OUTCOME_CHILD_EXITED:
-    case BH_OUTCOME_CHILD_SIGNALED:
-    case BH_OUTCOME_POLICY_INTERVENTION:
-    case BH_OUTCOME_SUPERVISOR_FAILURE:
-    case BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE:
-    case BH_OUTCOME_SUPERVISOR_LOST:
-    case BH_OUTCOME_UNKILLABLE:
-        break;
-    }
-    row->state = row->error ? BH_JOB_FAILED_TO_START : BH_JOB_FINISHED;
-}
-
-/* A row for a job whose journal has no outcome: everybody who could have written one is gone. */
-static void fill_lost_outcome(struct bh_store_job *row)
-{
-    if (row->journal_sequence == 0 && !row->external && row->outcome == BH_OUTCOME_NONE) {
-        row->error = BH_E_SUPERVISOR_START;
-        row->outcome = BH_OUTCOME_SUPERVISOR_FAILURE;
-        snprintf(row->sentence, sizeof row->sentence, "The supervisor did not start.");
-    } else if (row->outcome == BH_OUTCOME_NONE) {
-        row->outcome = BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE;
-        row->cause = BH_CAUSE_UNKNOWN;
-        snprintf(row->sentence, sizeof row->sentence,
-                 "How it ended is not known: the journal has no outcome.");
-    }
-    if (row->ended_at.us == 0)
-        row->ended_at = bh_clock_wall();
-}
-
-/* The job ended and all its bytes are in: report, sentence, state, mark. */
-static int complete(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                    struct found *found, struct bh_diag *diag)
-{
-    struct bh_store_job *row = &found->row;
-    char invalid[sizeof row->report_reason] = "";
-    int result = bh_import_charge_finish(import, job, dirfd, diag);
-
-    if (result >= 0)
-        result = bh_import_report_store(import, row, dirfd, &row->report, diag);
-    if (result >= 0)
-        result = bh_import_outcome(import, row, found->damage == 0, invalid, sizeof invalid, diag);
-    if (result < 0)
-        return result;
-    if (row->report == BH_STORE_REPORT_SUPPRESSED)
-        snprintf(invalid, sizeof invalid, "The report was lost; journal and trace are kept");
-    else if (invalid[0])
-        row->report = BH_STORE_REPORT_SUPPRESSED;
-    memcpy(row->report_reason, invalid, sizeof invalid);
-    fill_lost_outcome(row);
-    settle_state(row);
-    row->import_complete = true;
-    return bh_db_run(&import->db, BH_IMPORT_SQL_JOB_COMPLETE, diag, "idtd", row->key,
-                     (int)row->report, row->report_reason, row->error);
-}
-
 static int store_found(struct bh_import *import, struct bh_import_job *job, int dirfd,
                        bool completes, struct found *found, struct bh_diag *diag)
 {
@@ -366,14 +300,14 @@ static int store_found(struct bh_import *import, struct bh_import_job *job, int 
     if (result >= 0)
         result = bh_import_events_store(import, job, &found->events, diag);
     if (result >= 0 && completes)
-        result = complete(import, job, dirfd, found, diag);
+        result = bh_import_complete(import, job, dirfd, found->damage == 0, &found->row, diag);
     if (result >= 0)
         result = store_row(import, found, diag);
     return result;
 }
 
-static int commit_found(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                        bool ended, struct found *found, struct bh_diag *diag)
+static int commit_found(struct bh_import *import, struct bh_import_job *job, int dirfd, bool ended,
+                        struct found *found, struct bh_diag *diag)
 {
     bool completes = ended && !found->more;
     int result;

@@ -1,6 +1,6 @@
 /* Import: journal.bhj, events.bhe, report.json and reclamation.json of a run directory into SQLite,
- * step by step while the job runs, each step in one transaction with the file offsets it reached. So
- * a server killed at any instant neither loses nor doubles an event, and running a step again is
+ * step by step while the job runs, each step in one transaction with the file offsets it reached.
+ * So a server killed at any instant neither loses nor doubles an event, and running a step again is
  * always right.
  *
  * One struct bh_import is one write connection with the running state (live buffers, sums) of the
@@ -41,26 +41,28 @@ struct bh_import_step {
 int bh_import_step(struct bh_import *import, const char *id, int dirfd, bool ended,
                    uint32_t budget_bytes, struct bh_import_step *ret_step, struct bh_diag *diag);
 /* Only reclamation.json, which appears 10 s after the end; BH_E_NOT_FOUND while it is not there. */
-int bh_import_reclamation(struct bh_import *import, const char *id, int dirfd, struct bh_diag *diag);
+int bh_import_reclamation(struct bh_import *import, const char *id, int dirfd,
+                          struct bh_diag *diag);
 /* Drops the running state kept for a job (it comes back from the database when needed). */
 void bh_import_forget(struct bh_import *import, const char *id);
 
-/* Removes what bh_store_job_delete marked: run directory first (renamed to "<id>.gone", so that a
- * kill in between is finished at the next call), then the rows in short transactions. jobs_fd: the
- * folder of all run directories. Call at start and after deletes; *ret_more as in a step. */
+/* Removes what bh_store_job_delete marked: run directory first, then the rows in short
+ * transactions; a kill in between is finished at the next call. jobs_fd: the folder of all run
+ * directories. Call at start and after deletes; *ret_more as in a step. */
 int bh_import_purge(struct bh_import *import, int jobs_fd, bool *ret_more, struct bh_diag *diag);
 
 /* Rebuilds rows for every run directory below jobs_fd that the database does not know (the row from
  * spec.bin) and takes the steps of all whose import is not complete. Right at every start: with a
- * sound database it costs one look-up a directory. Long: run it on the pool; `visit` (may be NULL) is called per job with its number and
- * the total, < 0 stops. Jobs whose lock is held are imported as far as they are and stay running;
- * is_ended (may be NULL: then report.json or a complete journal decides) tells. */
+ * sound database it costs one look-up a directory. Long: run it on the pool; `visit` (may be NULL)
+ * is called per job with its number and the total, < 0 stops. Jobs whose lock is held are imported
+ * as far as they are and stay running; is_ended (may be NULL: then report.json or a complete
+ * journal decides) tells. */
 struct bh_reindex_result {
     uint32_t jobs, skipped; /* skipped: no readable spec.bin */
     uint64_t events;
 };
 int bh_reindex(struct bh_import *import, int jobs_fd, bool (*is_ended)(void *user, int dirfd),
-               int (*visit)(void *user, const char *id, uint32_t number, uint32_t total), void *user,
-               struct bh_reindex_result *ret_result, struct bh_diag *diag);
+               int (*visit)(void *user, const char *id, uint32_t number, uint32_t total),
+               void *user, struct bh_reindex_result *ret_result, struct bh_diag *diag);
 
 #endif

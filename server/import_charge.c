@@ -18,8 +18,7 @@ static void add_point(struct bh_bytes *points, struct bh_anchor anchor, struct b
 }
 
 static void add_loss(struct bh_bytes *losses, struct bh_anchor anchor, struct bh_mono from,
-                     struct bh_mono to, uint64_t count, uint64_t number,
-                     enum bh_loss_reason reason)
+                     struct bh_mono to, uint64_t count, uint64_t number, enum bh_loss_reason reason)
 {
     struct bh_import_loss loss = {
         .from_us = bh_clock_epoch_us(anchor, from),
@@ -130,10 +129,11 @@ int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
     return result;
 }
 
-/* ---- the last minute at full rate ---------------------------------------------------------------- */
+/* ---- the last minute at full rate
+ * ---------------------------------------------------------------- */
 
-/* The SAMPLE records of one file, appended as points. A file that is not there or damaged gives what
- * it can. */
+/* The SAMPLE records of one file, appended as points. A file that is not there or damaged gives
+ * what it can. */
 static void read_samples(int dirfd, const char *name, struct bh_anchor anchor,
                          struct bh_bytes *points, uint64_t *first_ns)
 {
@@ -159,8 +159,8 @@ static void read_samples(int dirfd, const char *name, struct bh_anchor anchor,
 }
 
 /* The seconds' points up to the first full-rate sample, from the stored records. */
-static int read_seconds(struct bh_import *import, const struct bh_import_job *job, uint64_t until_ns,
-                        struct bh_bytes *points, struct bh_diag *diag)
+static int read_seconds(struct bh_import *import, const struct bh_import_job *job,
+                        uint64_t until_ns, struct bh_bytes *points, struct bh_diag *diag)
 {
     struct bh_bytes losses = {0};
     sqlite3_stmt *statement;
@@ -171,9 +171,9 @@ static int read_seconds(struct bh_import *import, const struct bh_import_job *jo
         return result;
     while ((result = bh_db_step(&import->db, statement, diag)) == 1) {
         struct bh_record record;
-        int length = bh_record_decode(sqlite3_column_blob(statement, 1),
-                                      (size_t)sqlite3_column_bytes(statement, 1), job->row.id,
-                                      &record);
+        int length =
+            bh_record_decode(sqlite3_column_blob(statement, 1),
+                             (size_t)sqlite3_column_bytes(statement, 1), job->row.id, &record);
         if (length > 0 && record.samples.to.ns <= until_ns)
             bh_import_charge_take(job->row.anchor, &record, 0, points, &losses);
     }

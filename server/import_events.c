@@ -15,7 +15,8 @@ bool bh_import_events_any(const struct bh_import_events *events)
     return events->segments.length > 0;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading
+ * --------------------------------------------------------------------------------------- */
 
 /* The log's header: its anchor is the clock of every time in the trace. */
 static int take_header(struct bh_import *import, struct bh_import_job *job,
@@ -158,9 +159,8 @@ static int bound_foreign(int dirfd, uint64_t offset, uint32_t *budget, struct bh
 }
 
 int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                          uint32_t budget, struct bh_store_job *row,
-                          struct bh_import_place *place, struct bh_import_events *ret_events,
-                          bool *ret_more, struct bh_diag *diag)
+                          uint32_t budget, struct bh_store_job *row, struct bh_import_place *place,
+                          struct bh_import_events *ret_events, bool *ret_more, struct bh_diag *diag)
 {
     uint64_t before = place->events_offset;
     bool end = true;
@@ -188,7 +188,8 @@ int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, i
     return result;
 }
 
-/* ---- storing ----------------------------------------------------------------------------------------- */
+/* ---- storing
+ * ----------------------------------------------------------------------------------------- */
 
 /* Where the callbacks of a flush find their job. */
 struct flush {
@@ -203,8 +204,8 @@ static int put_keyframe(void *context, const struct bh_keyframe_info *info, cons
     struct flush *flush = context;
 
     return bh_db_run(&flush->import->db, BH_IMPORT_SQL_KEYFRAME_INSERT, flush->diag, "iiiib",
-                     flush->key, (int64_t)info->sequence, info->at_us,
-                     (int64_t)info->next_segment, data, length);
+                     flush->key, (int64_t)info->sequence, info->at_us, (int64_t)info->next_segment,
+                     data, length);
 }
 
 static int put_loss(void *context, const struct bh_loss *loss)
@@ -281,8 +282,7 @@ int bh_import_events_restore(struct bh_import *import, struct bh_import_job *job
                        job->place.segments);
     keyframes = bh_trace_rows_keyframes(&rows);
     levels = bh_trace_rows_levels(&rows);
-    result = bh_ingest_restore(job->ingest, &rows.source, &keyframes, &levels,
-                               job->place.segments);
+    result = bh_ingest_restore(job->ingest, &rows.source, &keyframes, &levels, job->place.segments);
     bh_trace_rows_done(&rows);
     if (result < 0)
         return bh_err_set(diag, result, NULL, "The stored trace cannot be continued");

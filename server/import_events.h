@@ -20,13 +20,13 @@ struct bh_import_events {
 void bh_import_events_done(struct bh_import_events *events);
 bool bh_import_events_any(const struct bh_import_events *events);
 
-/* Reads whole segments of at most budget bytes (one at least), hands them to the job's ingest, moves
- * place and the row's event numbers. BH_E_CHECKSUM, MALFORMED, VERSION: damaged behind place; what
- * came before stays in ret_events. */
+/* Reads whole segments of at most budget bytes (one at least), hands them to the job's ingest,
+ * moves place and the row's event numbers. BH_E_CHECKSUM, MALFORMED, VERSION: damaged behind place;
+ * what came before stays in ret_events. */
 int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                          uint32_t budget, struct bh_store_job *row,
-                          struct bh_import_place *place, struct bh_import_events *ret_events,
-                          bool *ret_more, struct bh_diag *diag);
+                          uint32_t budget, struct bh_store_job *row, struct bh_import_place *place,
+                          struct bh_import_events *ret_events, bool *ret_more,
+                          struct bh_diag *diag);
 int bh_import_events_store(struct bh_import *import, const struct bh_import_job *job,
                            const struct bh_import_events *events, struct bh_diag *diag);
 /* The running state of a job whose first place->segments are stored already. */

@@ -1,5 +1,5 @@
-/* The fold of the journal into a job's row. Times become epoch microseconds by the journal's anchor,
- * which is in the row before the first record comes. */
+/* The fold of the journal into a job's row. Times become epoch microseconds by the journal's
+ * anchor, which is in the row before the first record comes. */
 #include <stdio.h>
 
 #include "core/model/policy.h"
@@ -84,8 +84,8 @@ static void fold_checkpoint(struct bh_store_job *row, const struct bh_record *re
     row->checkpoint_bytes = record->checkpoint.artifact_bytes;
 }
 
-/* What the tree holds after its end. The record's own final footprint is the last one measured while
- * it lived, and is in the report. */
+/* What the tree holds after its end. The record's own final footprint is the last one measured
+ * while it lived, and is in the report. */
 static struct bh_observed charge_after(const struct bh_record_outcome *outcome)
 {
     if (outcome->survivors > 0 || outcome->kind == BH_OUTCOME_UNKILLABLE)

@@ -45,12 +45,11 @@ struct bh_import {
     struct bh_db db;
     struct bh_import_job *jobs[BH_IMPORT_KEPT]; /* owned; NULL = free place */
     uint64_t steps;
-    bool cleaned;           /* leftovers of earlier purges are removed */
     struct bh_bytes buffer; /* file bytes of the step at hand */
 };
 
-/* Reads at most budget bytes from offset on into import->buffer (cleared); *ret_end: nothing follows.
- * A file that is not there (yet) is empty. */
+/* Reads at most budget bytes from offset on into import->buffer (cleared); *ret_end: nothing
+ * follows. A file that is not there (yet) is empty. */
 int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64_t offset,
                    uint32_t budget, bool *ret_end, struct bh_diag *diag);
 
@@ -58,11 +57,11 @@ int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64
 
 /* Journal records decoded from one read and not stored yet. */
 struct bh_import_records {
-    struct bh_bytes bytes; /* encoded records, one after the other */
-    struct bh_bytes index; /* struct bh_import_record each */
+    struct bh_bytes bytes;  /* encoded records, one after the other */
+    struct bh_bytes index;  /* struct bh_import_record each */
     struct bh_bytes charge; /* struct bh_import_point each */
     struct bh_bytes losses; /* struct bh_import_loss each */
-    uint64_t count;        /* also those that are not kept */
+    uint64_t count;         /* also those that are not kept */
     uint64_t end_offset;
 };
 struct bh_import_record {
@@ -83,8 +82,8 @@ struct bh_import_loss {
     enum bh_loss_reason reason;
 };
 void bh_import_records_done(struct bh_import_records *records);
-/* Reads what is new, folds it into row. BH_E_CHECKSUM, MALFORMED: damaged behind end_offset; what was
- * decoded before stays in ret_records and counts. *ret_more: the budget ended first. */
+/* Reads what is new, folds it into row. BH_E_CHECKSUM, MALFORMED: damaged behind end_offset; what
+ * was decoded before stays in ret_records and counts. *ret_more: the budget ended first. */
 int bh_import_journal_read(struct bh_import *import, const struct bh_import_job *job, int dirfd,
                            uint32_t budget, struct bh_store_job *row,
                            struct bh_import_records *ret_records, bool *ret_more,
@@ -95,7 +94,8 @@ int bh_import_journal_store(struct bh_import *import, const struct bh_import_job
 /* One journal record into the job's row. Pure. */
 void bh_import_fold(struct bh_store_job *row, const struct bh_record *record);
 
-/* What a SAMPLES or CLOCK_GAP record says about the charge: points and losses are appended. Pure. */
+/* What a SAMPLES or CLOCK_GAP record says about the charge: points and losses are appended. Pure.
+ */
 void bh_import_charge_take(struct bh_anchor anchor, const struct bh_record *record, uint64_t number,
                            struct bh_bytes *ret_points, struct bh_bytes *ret_losses);
 /* Adds the points to the stored series, in the caller's transaction; makes job->charge. */
@@ -117,6 +117,10 @@ struct bh_level_store bh_import_levels(struct bh_import_levels *levels, struct b
 
 /* ---- end of a job ---- */
 
+/* The job ended and all its bytes are in: finishes the charge series, stores the report, settles
+ * the row. whole: no file was damaged. */
+int bh_import_complete(struct bh_import *import, struct bh_import_job *job, int dirfd, bool whole,
+                       struct bh_store_job *row, struct bh_diag *diag);
 /* Fills row->sentence from the stored journal. ret_reason is written only when a report of it does
  * not hold together. whole: the journal's file was undamaged to its end. */
 int bh_import_outcome(struct bh_import *import, struct bh_store_job *row, bool whole,

@@ -113,10 +113,10 @@ int bh_import_journal_store(struct bh_import *import, const struct bh_import_job
 
     for (uint64_t i = 0; i < records->count; i++) {
         const struct bh_import_record *entry = &index[i];
-        int result = bh_db_run(&import->db, BH_IMPORT_SQL_RECORD_INSERT, diag, "iiidib",
-                               job->row.key, number++, (int64_t)entry->sequence, (int)entry->kind,
-                               (int64_t)entry->at_ns, records->bytes.data + entry->offset,
-                               (size_t)entry->length);
+        int result =
+            bh_db_run(&import->db, BH_IMPORT_SQL_RECORD_INSERT, diag, "iiidib", job->row.key,
+                      number++, (int64_t)entry->sequence, (int)entry->kind, (int64_t)entry->at_ns,
+                      records->bytes.data + entry->offset, (size_t)entry->length);
         if (result < 0)
             return result;
     }

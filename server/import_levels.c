@@ -5,9 +5,9 @@ static int put_level(void *context, unsigned series, unsigned level, uint64_t in
                      const void *data, size_t length)
 {
     struct bh_import_levels *levels = context;
-    int result = bh_db_run(&levels->import->db, BH_IMPORT_SQL_LEVEL_PUT, levels->diag, "iiiib",
-                           levels->rows.key, (int64_t)series, (int64_t)level, (int64_t)index, data,
-                           length);
+    int result =
+        bh_db_run(&levels->import->db, BH_IMPORT_SQL_LEVEL_PUT, levels->diag, "iiiib",
+                  levels->rows.key, (int64_t)series, (int64_t)level, (int64_t)index, data, length);
 
     return result < 0 ? result : 0;
 }

@@ -11,16 +11,15 @@ static int fold_records(struct bh_import *import, const struct bh_store_job *row
                         struct bh_report *report, struct bh_diag *diag)
 {
     sqlite3_stmt *statement;
-    int result = bh_db_bind(&import->db, BH_IMPORT_SQL_RECORDS_ALL, &statement, diag, "i",
-                            row->key);
+    int result =
+        bh_db_bind(&import->db, BH_IMPORT_SQL_RECORDS_ALL, &statement, diag, "i", row->key);
 
     if (result < 0)
         return result;
     while ((result = bh_db_step(&import->db, statement, diag)) == 1) {
         struct bh_record record;
         int length = bh_record_decode(sqlite3_column_blob(statement, 0),
-                                      (size_t)sqlite3_column_bytes(statement, 0), row->id,
-                                      &record);
+                                      (size_t)sqlite3_column_bytes(statement, 0), row->id, &record);
         if (length > 0)
             bh_report_add(report, &record);
     }

@@ -1,51 +1,31 @@
 /* Removing deleted jobs: run directory first, rows afterwards, so that a kill at any instant leaves
  * something the next call finishes. */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
+#include "core/base/scoped.h"
 #include "core/base/text.h"
+#include "core/wire/spec_file.h"
 #include "server/import_internal.h"
 
-#define GONE ".gone"
-
-/* Directories that a kill left half removed. */
-static int remove_leftovers(int jobs_fd, struct bh_diag *diag)
-{
-    int fd = openat(jobs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-
-    if (!folder) {
-        int error = errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return bh_err_sys(diag, error, "The folder of jobs cannot be read");
-    }
-    while (result >= 0 && (entry = readdir(folder))) {
-        size_t length = strlen(entry->d_name);
-        if (length == BH_JOB_ID_SIZE - 1 + sizeof GONE - 1 &&
-            strcmp(entry->d_name + BH_JOB_ID_SIZE - 1, GONE) == 0)
-            result = bh_io_remove_tree(jobs_fd, entry->d_name, diag);
-    }
-    (void)closedir(folder);
-    return result;
-}
-
+/* The spec goes first: a directory without one is no job to a rebuild, so that a kill in between
+ * and a lost database together cannot bring half a job back. */
 static int remove_directory(int jobs_fd, const char *id, struct bh_diag *diag)
 {
-    char gone[BH_JOB_ID_SIZE + sizeof GONE];
+    BH_SCOPED_FD int dirfd = -1;
+    int result;
 
     if (!bh_text_is_job_id(id)) /* a damaged row must not name another path */
         return bh_err_set(diag, BH_E_MALFORMED, NULL, "A deleted row has no proper id");
-    snprintf(gone, sizeof gone, "%s" GONE, id);
-    if (renameat(jobs_fd, id, jobs_fd, gone) < 0 && errno != ENOENT)
+    result = bh_io_open_dir(jobs_fd, id, &dirfd, diag);
+    if (result == BH_E_NOT_FOUND)
+        return 0;
+    if (result < 0)
+        return result;
+    if (unlinkat(dirfd, BH_SPEC_FILE_NAME, 0) < 0 && errno != ENOENT)
         return bh_err_sys(diag, errno, "The run directory cannot be removed");
-    return bh_io_remove_tree(jobs_fd, gone, diag);
+    return bh_io_remove_tree(jobs_fd, id, diag);
 }
 
 /* One short transaction's worth of rows; *ret_left says whether the job's row is still there. */
@@ -95,12 +75,8 @@ int bh_import_purge(struct bh_import *import, int jobs_fd, bool *ret_more, struc
     int64_t key = 0;
     int result = 0;
 
-    if (!import->cleaned)
-        result = remove_leftovers(jobs_fd, diag);
-    import->cleaned = result >= 0;
     *ret_more = false;
-    if (result >= 0)
-        result = next_deleted(import, &key, id, diag);
+    result = next_deleted(import, &key, id, diag);
     if (result <= 0)
         return result;
     bh_import_forget(import, id);

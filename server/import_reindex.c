@@ -160,8 +160,8 @@ static int reindex_one(struct bh_import *import, int jobs_fd, const char *id,
 }
 
 int bh_reindex(struct bh_import *import, int jobs_fd, bool (*is_ended)(void *user, int dirfd),
-               int (*visit)(void *user, const char *id, uint32_t number, uint32_t total), void *user,
-               struct bh_reindex_result *ret_result, struct bh_diag *diag)
+               int (*visit)(void *user, const char *id, uint32_t number, uint32_t total),
+               void *user, struct bh_reindex_result *ret_result, struct bh_diag *diag)
 {
     struct bh_reindex_result totals = {0};
     struct bh_bytes ids = {0};

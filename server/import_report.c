@@ -4,6 +4,19 @@
 
 #define REPORT_MAX_BYTES (64u << 20) /* two million samples; a real one is below 2 MiB */
 
+/* In a buffer of its own: the report stays in the import's for whoever looks into it next. */
+static int store_reclamation(struct bh_import *import, int64_t key, int dirfd, struct bh_diag *diag)
+{
+    struct bh_bytes bytes = {0};
+    int result = bh_io_read_file(dirfd, "reclamation.json", REPORT_MAX_BYTES, &bytes, diag);
+
+    if (result >= 0)
+        result = bh_db_run(&import->db, BH_IMPORT_SQL_RECLAMATION_STORE, diag, "ib", key,
+                           bytes.data, bytes.length);
+    bh_bytes_done(&bytes);
+    return result < 0 ? result : 0;
+}
+
 int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
                            enum bh_store_report *ret_report, struct bh_diag *diag)
 {
@@ -21,7 +34,7 @@ int bh_import_report_store(struct bh_import *import, const struct bh_store_job *
     if (result < 0)
         return result;
     *ret_report = BH_STORE_REPORT_READY;
-    result = bh_import_reclamation(import, row->id, dirfd, diag);
+    result = store_reclamation(import, row->key, dirfd, diag);
     return result == BH_E_NOT_FOUND ? 0 : result;
 }
 
@@ -49,10 +62,5 @@ int bh_import_reclamation(struct bh_import *import, const char *id, int dirfd, s
 
     if (result < 0)
         return result;
-    bh_bytes_clear(&import->buffer);
-    result = bh_io_read_file(dirfd, "reclamation.json", REPORT_MAX_BYTES, &import->buffer, diag);
-    if (result >= 0)
-        result = bh_db_run(&import->db, BH_IMPORT_SQL_RECLAMATION_STORE, diag, "ib", key,
-                           import->buffer.data, import->buffer.length);
-    return result < 0 ? result : 0;
+    return store_reclamation(import, key, dirfd, diag);
 }

@@ -99,8 +99,8 @@ static int insert_rows(struct bh_db *db, size_t insert, size_t label,
     return 0;
 }
 
-int bh_job_row_insert(struct bh_db *db, size_t insert, size_t label,
-                      const struct bh_job_spec *spec, struct bh_diag *diag)
+int bh_job_row_insert(struct bh_db *db, size_t insert, size_t label, const struct bh_job_spec *spec,
+                      struct bh_diag *diag)
 {
     struct bh_bytes blob = {0};
     int result = bh_spec_row_encode(spec, &blob, diag);

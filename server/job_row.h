@@ -17,8 +17,8 @@ extern const char bh_job_row_update[]; /* "UPDATE job SET … WHERE key=?", the 
     "INSERT INTO job(id,name,state,mode,external,created_us,limit_bytes,warning_bytes,"            \
     "recovery_bytes,emergency_bytes,spec) VALUES(?,?,0,?,?,?,?,?,?,?,?)"
 #define BH_JOB_ROW_LABEL "INSERT INTO label(job,key,value) VALUES(?,?,?)"
-int bh_job_row_insert(struct bh_db *db, size_t insert, size_t label,
-                      const struct bh_job_spec *spec, struct bh_diag *diag);
+int bh_job_row_insert(struct bh_db *db, size_t insert, size_t label, const struct bh_job_spec *spec,
+                      struct bh_diag *diag);
 
 void bh_job_row_read(sqlite3_stmt *statement, struct bh_store_job *ret_job);
 /* Binds all parameters of bh_job_row_update. */

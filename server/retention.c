@@ -6,7 +6,8 @@
 #include "server/store_internal.h"
 
 /* Newest first, what is kept adds up; the first bound that is passed marks everything older by the
- * same rule. Ids first, marks afterwards: a row is not changed under the statement that reads it. */
+ * same rule. Ids first, marks afterwards: a row is not changed under the statement that reads it.
+ */
 struct pick {
     struct bh_bytes ids; /* BH_JOB_ID_SIZE bytes each */
     uint32_t kept;

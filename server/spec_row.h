@@ -1,5 +1,5 @@
-/* The spec as a row keeps it: spec.bin's format with every environment value blanked and without the
- * recorder's path. Used by the store for new jobs and by the rebuild. */
+/* The spec as a row keeps it: spec.bin's format with every environment value blanked and without
+ * the recorder's path. Used by the store for new jobs and by the rebuild. */
 #ifndef BH_SERVER_SPEC_ROW_H
 #define BH_SERVER_SPEC_ROW_H
 

@@ -66,7 +66,9 @@ static int open_database(struct bh_store *store, bool reindex, struct bh_store_s
     if (error < 0)
         return error;
     /* the page size counts only before the first table: 8 KiB costs less per 64 KiB segment */
-    error = bh_db_exec(&store->db, "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL;", diag);
+    error = bh_db_exec(
+        &store->db,
+        "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL;", diag);
     if (error >= 0)
         error = bh_store_schema_migrate(&store->db, &before, diag);
     if (error >= 0 && reindex)

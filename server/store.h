@@ -1,12 +1,12 @@
-/* The server's SQLite database: index of jobs, reports, journal records, traces, idempotency keys and
- * security events. Everything in it but the last two is a derived copy of the run directories and
- * can be rebuilt from them (architecture.md sections 1 and 5).
+/* The server's SQLite database: index of jobs, reports, journal records, traces, idempotency keys
+ * and security events. Everything in it but the last two is a derived copy of the run directories
+ * and can be rebuilt from them (architecture.md sections 1 and 5).
  *
  * struct bh_store is the loop thread's connection, for small statements only; nothing here touches
- * trace blobs. Bulk writes go through import.h, bulk reads through trace.h: each has a connection of
- * its own and runs on the pool. WAL, synchronous=NORMAL (a commit survives the death of the process;
- * the last ones may be undone by a power cut, and are imported again), except where a function says
- * "durable".
+ * trace blobs. Bulk writes go through import.h, bulk reads through trace.h: each has a connection
+ * of its own and runs on the pool. WAL, synchronous=NORMAL (a commit survives the death of the
+ * process; the last ones may be undone by a power cut, and are imported again), except where a
+ * function says "durable".
  *
  * Ownership: row structs own nothing but their arrays; blobs come back in the caller's bh_bytes.
  * Failures: BH_E_NOT_FOUND, BH_E_NOSPACE (full disk: the server goes on), BH_E_BUSY (another
@@ -31,11 +31,12 @@ struct bh_store;
 
 /* What opening had to do; the server says it in the log and on the page. */
 struct bh_store_start {
-    bool created;        /* no database was there */
-    bool moved_aside;    /* quick_check failed, or it was no database: now `aside` in the state folder */
-    char aside[64];      /* "bulkhead.db.damaged-1796002200" */
-    char reason[320];    /* what quick_check said, escaped */
-    bool needs_reindex;  /* created or moved aside, or --reindex: run bh_reindex (import.h) */
+    bool created;     /* no database was there */
+    bool moved_aside; /* quick_check failed, or it was no database: now `aside` in the state folder
+                       */
+    char aside[64];   /* "bulkhead.db.damaged-1796002200" */
+    char reason[320]; /* what quick_check said, escaped */
+    bool needs_reindex; /* created or moved aside, or --reindex: run bh_reindex (import.h) */
 };
 
 /* state_path: absolute path of the state folder, already ours. Refuses a network file system with
@@ -68,7 +69,7 @@ struct bh_store_job {
     enum bh_mode mode;
     enum bh_boundary boundary; /* 0 = unknown */
     bool external;
-    struct bh_anchor anchor; /* wall.us 0 = no journal seen yet */
+    struct bh_anchor anchor;                         /* wall.us 0 = no journal seen yet */
     struct bh_wall created_at, started_at, ended_at; /* us 0 = not yet */
     uint64_t limit_bytes, warning_bytes, recovery_bytes, emergency_bytes;
     uint32_t limits_revision;
@@ -90,16 +91,17 @@ struct bh_store_job {
     char sentence[320];    /* the outcome's plain sentence, or the failed start's detail */
     enum bh_store_report report;
     char report_reason[160];
-    bool import_complete;       /* ended and all of it is here: the run directory is not read again */
-    uint64_t journal_sequence;  /* last journal record imported */
-    uint64_t event_sequence;    /* last recorder event imported */
-    uint64_t bytes;             /* of its trace and report in the database, for retention */
+    bool import_complete; /* ended and all of it is here: the run directory is not read again */
+    uint64_t journal_sequence; /* last journal record imported */
+    uint64_t event_sequence;   /* last recorder event imported */
+    uint64_t bytes;            /* of its trace and report in the database, for retention */
 };
 
 /* Inserts the row of a new job (state starting) with its spec: environment values are blanked
  * before anything is stored. BH_E_EXISTS for a known id. Survives a kill; after a power cut the row
  * comes back from spec.bin, which is synced (bh_reindex). */
-int bh_store_job_insert(struct bh_store *store, const struct bh_job_spec *spec, struct bh_diag *diag);
+int bh_store_job_insert(struct bh_store *store, const struct bh_job_spec *spec,
+                        struct bh_diag *diag);
 /* The start failed: state failed_to_start with the typed error and its sentence; complete. */
 int bh_store_job_fail(struct bh_store *store, const char *id, int error, const char *sentence,
                       struct bh_wall at, struct bh_diag *diag);
@@ -114,13 +116,13 @@ int bh_store_job_spec(struct bh_store *store, const char *id, struct bh_bytes *r
                       struct bh_diag *diag);
 /* The labels are in the spec; this is for the list's filter only. */
 struct bh_store_filter {
-    int state;               /* enum bh_job_state, -1 = any */
-    const char *name;        /* exact; NULL = any */
-    const char *label_key;   /* NULL = any */
+    int state;             /* enum bh_job_state, -1 = any */
+    const char *name;      /* exact; NULL = any */
+    const char *label_key; /* NULL = any */
     const char *label_value;
-    const char *before_id;   /* the cursor: only ids below; NULL = from the newest */
-    uint32_t limit;          /* 1..1000 */
-    bool unfinished;         /* only jobs whose import is not complete (restart, adoption) */
+    const char *before_id; /* the cursor: only ids below; NULL = from the newest */
+    uint32_t limit;        /* 1..1000 */
+    bool unfinished;       /* only jobs whose import is not complete (restart, adoption) */
 };
 /* Newest first. visit < 0 stops and is returned. Rows are borrowed during the call. */
 int bh_store_job_list(struct bh_store *store, const struct bh_store_filter *filter,
@@ -152,13 +154,14 @@ int bh_store_report_suppress(struct bh_store *store, const char *id, const char 
 /* ---- journal records ------------------------------------------------------------------------- */
 
 #define BH_STORE_KIND(kind) (1ull << BH_RECORD_##kind)
-/* Records of the decider with sequence > after (0 = all, the scribe's too) whose kind is in the mask
- * (BH_STORE_KIND(SIGNAL) | …), in the order of the journal. All kinds but SAMPLE are kept. */
+/* Records of the decider with sequence > after (0 = all, the scribe's too) whose kind is in the
+ * mask (BH_STORE_KIND(SIGNAL) | …), in the order of the journal. All kinds but SAMPLE are kept. */
 int bh_store_records(struct bh_store *store, const char *id, uint64_t kinds, uint64_t after,
                      uint32_t limit, int (*visit)(void *user, const struct bh_record *record),
                      void *user, struct bh_diag *diag);
 
-/* ---- idempotency keys (api.md sections 2 and 9) ----------------------------------------------- */
+/* ---- idempotency keys (api.md sections 2 and 9) -----------------------------------------------
+ */
 
 enum bh_idempotency {
     BH_IDEMPOTENCY_NEW = 1,  /* reserved for the caller's job id */
@@ -170,14 +173,15 @@ struct bh_idempotency_row {
     char job_id[BH_JOB_ID_SIZE];
 };
 /* Looks the key up; when unknown or older than 24 h it is reserved with job_id. body_hash: 32 bytes
- * of the caller's choice over the body. BH_E_IDEMPOTENCY_MISMATCH, BH_E_IDEMPOTENCY_BUSY. Durable. */
+ * of the caller's choice over the body. BH_E_IDEMPOTENCY_MISMATCH, BH_E_IDEMPOTENCY_BUSY. Durable.
+ */
 int bh_store_idempotency_begin(struct bh_store *store, const char *key,
                                const unsigned char body_hash[static 32], const char *job_id,
                                struct bh_wall now, enum bh_idempotency *ret_state,
                                struct bh_idempotency_row *ret_row, struct bh_diag *diag);
 /* Keeps the answer. Durable. */
-int bh_store_idempotency_end(struct bh_store *store, const char *key, int status, const void *answer,
-                             size_t length, struct bh_diag *diag);
+int bh_store_idempotency_end(struct bh_store *store, const char *key, int status,
+                             const void *answer, size_t length, struct bh_diag *diag);
 /* Forgets a key whose request failed before anything was made. */
 int bh_store_idempotency_drop(struct bh_store *store, const char *key, struct bh_diag *diag);
 /* Keys in progress when the server died, to be settled before it serves (key, job id). */
@@ -185,7 +189,8 @@ int bh_store_idempotency_open(struct bh_store *store,
                               int (*visit)(void *user, const char *key, const char *job_id),
                               void *user, struct bh_diag *diag);
 
-/* ---- security events --------------------------------------------------------------------------- */
+/* ---- security events ---------------------------------------------------------------------------
+ */
 
 #define BH_STORE_SECURITY_MAX 1000 /* the newest are kept */
 struct bh_security_event {
@@ -201,7 +206,8 @@ int bh_store_security_list(struct bh_store *store, uint32_t limit,
                            int (*visit)(void *user, const struct bh_security_event *event),
                            void *user, struct bh_diag *diag);
 
-/* ---- small values: server epoch, notices --------------------------------------------------------- */
+/* ---- small values: server epoch, notices
+ * --------------------------------------------------------- */
 int bh_store_value_get(struct bh_store *store, const char *key, struct bh_bytes *ret_value);
 int bh_store_value_set(struct bh_store *store, const char *key, const void *data, size_t length);
 

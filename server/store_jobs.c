@@ -33,8 +33,8 @@ static int changed(struct bh_store *store, const char *id, int result, struct bh
 int bh_store_job_fail(struct bh_store *store, const char *id, int error, const char *sentence,
                       struct bh_wall at, struct bh_diag *diag)
 {
-    int result = bh_db_run(&store->db, BH_STORE_SQL_JOB_FAIL, diag, "tdti", id, error, sentence,
-                           at.us);
+    int result =
+        bh_db_run(&store->db, BH_STORE_SQL_JOB_FAIL, diag, "tdti", id, error, sentence, at.us);
     return changed(store, id, result, diag);
 }
 

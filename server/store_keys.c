@@ -6,7 +6,8 @@
 #define DAY_US    (24ll * 3600 * 1000000)
 #define MINUTE_US 60000000ll
 
-/* ---- idempotency ------------------------------------------------------------------------------ */
+/* ---- idempotency ------------------------------------------------------------------------------
+ */
 
 static int known_key(struct bh_store *store, sqlite3_stmt *statement,
                      const unsigned char *body_hash, struct bh_idempotency_row *ret_row,
@@ -62,8 +63,8 @@ int bh_store_idempotency_begin(struct bh_store *store, const char *key,
     if (result >= 0)
         result = bh_db_begin(&store->db, true, diag);
     if (result >= 0)
-        result = bh_db_end(&store->db,
-                           begin_key(store, key, body_hash, job_id, now, ret_row, diag), diag);
+        result = bh_db_end(&store->db, begin_key(store, key, body_hash, job_id, now, ret_row, diag),
+                           diag);
     (void)bh_store_durable(store, false, NULL);
     if (result < 0)
         return result;
@@ -77,8 +78,8 @@ int bh_store_idempotency_end(struct bh_store *store, const char *key, int status
     int result = bh_store_durable(store, true, diag);
 
     if (result >= 0)
-        result = bh_db_run(&store->db, BH_STORE_SQL_KEY_END, diag, "tdb", key, status, answer,
-                           length);
+        result =
+            bh_db_run(&store->db, BH_STORE_SQL_KEY_END, diag, "tdb", key, status, answer, length);
     (void)bh_store_durable(store, false, NULL);
     if (result == 0)
         return bh_err_set(diag, BH_E_NOT_FOUND, NULL, "Unknown idempotency key");
@@ -110,7 +111,8 @@ int bh_store_idempotency_open(struct bh_store *store,
     return result < 0 ? result : 0;
 }
 
-/* ---- security events ---------------------------------------------------------------------------- */
+/* ---- security events ----------------------------------------------------------------------------
+ */
 
 int bh_store_security_add(struct bh_store *store, const struct bh_security_event *event)
 {
@@ -143,8 +145,8 @@ int bh_store_security_list(struct bh_store *store, uint32_t limit,
                            void *user, struct bh_diag *diag)
 {
     sqlite3_stmt *statement;
-    int result = bh_db_bind(&store->db, BH_STORE_SQL_SECURITY_LIST, &statement, diag, "i",
-                            (int64_t)limit);
+    int result =
+        bh_db_bind(&store->db, BH_STORE_SQL_SECURITY_LIST, &statement, diag, "i", (int64_t)limit);
 
     if (result < 0)
         return result;
@@ -163,7 +165,8 @@ int bh_store_security_list(struct bh_store *store, uint32_t limit,
     return result < 0 ? result : 0;
 }
 
-/* ---- small values --------------------------------------------------------------------------------- */
+/* ---- small values
+ * --------------------------------------------------------------------------------- */
 
 int bh_store_value_get(struct bh_store *store, const char *key, struct bh_bytes *ret_value)
 {

@@ -16,11 +16,10 @@ static const struct {
     uint64_t magic;
     const char *name;
 } refused[] = {
-    {0x6969, "nfs"},        {0x517b, "smb"},         {0xff534d42, "cifs"},
-    {0xfe534d42, "smb2"},   {0x65735546, "fuse"},    {0x01021997, "9p"},
-    {0x00c36400, "ceph"},   {0x5346414f, "afs"},     {0x6b414653, "kafs"},
-    {0x73757245, "coda"},   {0x0bd00bd0, "lustre"},  {0x7461636f, "ocfs2"},
-    {0x01161970, "gfs2"},   {0x47504653, "gpfs"},    {0x19830326, "beegfs"},
+    {0x6969, "nfs"},      {0x517b, "smb"},      {0xff534d42, "cifs"},   {0xfe534d42, "smb2"},
+    {0x65735546, "fuse"}, {0x01021997, "9p"},   {0x00c36400, "ceph"},   {0x5346414f, "afs"},
+    {0x6b414653, "kafs"}, {0x73757245, "coda"}, {0x0bd00bd0, "lustre"}, {0x7461636f, "ocfs2"},
+    {0x01161970, "gfs2"}, {0x47504653, "gpfs"}, {0x19830326, "beegfs"},
 };
 
 const char *bh_store_place_refused(uint64_t magic)

@@ -80,7 +80,7 @@ static const char jobs_1[] =
     " reclamation BLOB, report BLOB) STRICT;"
     "CREATE TABLE record("
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
-    " number INTEGER NOT NULL," /* in the file's order */
+    " number INTEGER NOT NULL,"   /* in the file's order */
     " sequence INTEGER NOT NULL," /* the decider's; 0 = added by the scribe */
     " kind INTEGER NOT NULL, at_ns INTEGER NOT NULL, data BLOB NOT NULL,"
     " PRIMARY KEY(job, number)) STRICT, WITHOUT ROWID;"
@@ -117,8 +117,8 @@ static const char traces_1[] =
     "CREATE INDEX keyframe_time ON keyframe(job, at_us, sequence);"
     "CREATE TABLE loss("
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
-    " reason INTEGER NOT NULL,"  /* enum bh_loss_reason */
-    " number INTEGER NOT NULL,"  /* of the event or journal record that says so */
+    " reason INTEGER NOT NULL," /* enum bh_loss_reason */
+    " number INTEGER NOT NULL," /* of the event or journal record that says so */
     " from_us INTEGER NOT NULL, to_us INTEGER NOT NULL, count INTEGER NOT NULL,"
     " PRIMARY KEY(job, reason, number)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE mark("

@@ -1,6 +1,6 @@
 /* Answers out of the trace: timeline, live set, event list, pickle, Chrome trace. Pure reads; each
- * function is one job for a pool thread: it takes a snapshot (one read transaction, so the answer is
- * one consistent cut even while the import runs), writes its text or bytes to the sink piece by
+ * function is one job for a pool thread: it takes a snapshot (one read transaction, so the answer
+ * is one consistent cut even while the import runs), writes its text or bytes to the sink piece by
  * piece, and lets the snapshot go. Nothing here waits for the import.
  *
  * struct bh_trace is one read-only connection, used by one thread at a time; keep a few.
@@ -45,11 +45,11 @@ enum bh_trace_at {
 struct bh_trace_live_query {
     enum bh_trace_at at;
     int64_t at_us;
-    bool by_primitive;  /* else by stack */
-    uint32_t top;       /* groups listed; the rest is `other`. 0 = 100 */
-    bool since;         /* since_us given: growth between the two */
+    bool by_primitive; /* else by stack */
+    uint32_t top;      /* groups listed; the rest is `other`. 0 = 100 */
+    bool since;        /* since_us given: growth between the two */
     int64_t since_us;
-    bool collapsed;     /* text for flame graph tools instead of JSON; always all groups */
+    bool collapsed; /* text for flame graph tools instead of JSON; always all groups */
 };
 /* live_stack.json's shape, or collapsed lines. */
 int bh_trace_live(struct bh_trace *trace, const char *id, const struct bh_trace_live_query *query,

@@ -135,8 +135,9 @@ static int write_all(struct chrome *chrome, struct bh_trace_range range)
     static const struct {
         enum bh_series series;
         const char *name;
-    } counters[] = {
-        {BH_SERIES_ACTIVE, "active"}, {BH_SERIES_RESERVED, "reserved"}, {BH_SERIES_CHARGE, "charge"}};
+    } counters[] = {{BH_SERIES_ACTIVE, "active"},
+                    {BH_SERIES_RESERVED, "reserved"},
+                    {BH_SERIES_CHARGE, "charge"}};
     int result = 0;
 
     bh_json_begin(&chrome->json, &chrome->text, BH_JSON_COMPACT);

@@ -20,7 +20,8 @@ static const struct bh_trace_source *source_of(const struct bh_trace_job *job)
     return job->segments > 0 ? &job->rows.source : NULL;
 }
 
-/* ---- live ------------------------------------------------------------------------------------------- */
+/* ---- live
+ * ------------------------------------------------------------------------------------------- */
 
 static enum bh_live_when when_of(enum bh_trace_at at)
 {
@@ -82,8 +83,8 @@ static int live(struct bh_trace *trace, struct bh_trace_job *job,
     result = bh_trace_dictionary(trace, job, &dictionary, diag);
     if (result < 0)
         return result;
-    result = bh_live_compute(&job->rows.source, dictionary, &keyframes, &hint, &wanted, &answer,
-                             diag);
+    result =
+        bh_live_compute(&job->rows.source, dictionary, &keyframes, &hint, &wanted, &answer, diag);
     if (result < 0)
         return result;
     result = write_live(&answer, dictionary, job, query->collapsed, sink);
@@ -103,7 +104,8 @@ int bh_trace_live(struct bh_trace *trace, const char *id, const struct bh_trace_
     return with_words(bh_trace_end(trace, &job, result), diag, "The live set cannot be made");
 }
 
-/* ---- events ----------------------------------------------------------------------------------------- */
+/* ---- events
+ * ----------------------------------------------------------------------------------------- */
 
 int bh_trace_events(struct bh_trace *trace, const char *id, uint64_t from, uint32_t limit,
                     bool ndjson, bh_trace_sink sink, void *user, struct bh_diag *diag)
@@ -124,14 +126,16 @@ int bh_trace_events(struct bh_trace *trace, const char *id, uint64_t from, uint3
         return result;
     result = bh_trace_dictionary(trace, &job, &dictionary, diag);
     if (result >= 0)
-        result = bh_events_write(source_of(&job), dictionary, &query,
-                                 (struct bh_sink){sink, user}, diag);
+        result = bh_events_write(source_of(&job), dictionary, &query, (struct bh_sink){sink, user},
+                                 diag);
     return with_words(bh_trace_end(trace, &job, result), diag, "The events cannot be listed");
 }
 
-/* ---- pickle ----------------------------------------------------------------------------------------- */
+/* ---- pickle
+ * ----------------------------------------------------------------------------------------- */
 
-#define MAX_ANNOTATIONS 4096u /* a program that marks every step would fill the viewer otherwise */
+#define MAX_ANNOTATIONS 4096u /* a program that marks every step would fill the viewer otherwise   \
+                               */
 
 struct annotations {
     struct bh_annotation *list; /* owned */
@@ -147,8 +151,8 @@ static int add_annotation(void *user, const struct bh_trace_marker *marker)
 
     if (annotations->count == MAX_ANNOTATIONS)
         return 0;
-    annotations->list[annotations->count++] = (struct bh_annotation){
-        marker->at_us, bh_trace_marker_text(marker, text, TEXT_BYTES)};
+    annotations->list[annotations->count++] =
+        (struct bh_annotation){marker->at_us, bh_trace_marker_text(marker, text, TEXT_BYTES)};
     return 0;
 }
 

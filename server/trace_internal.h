@@ -22,7 +22,7 @@ enum bh_read_sql {
 struct bh_trace_job {
     int64_t key;
     char id[BH_JOB_ID_SIZE];
-    struct bh_anchor journal_anchor; /* of the journal, or of the event log without one */
+    struct bh_anchor journal_anchor;     /* of the journal, or of the event log without one */
     struct bh_wall started_at, ended_at; /* us 0 = not yet */
     bool finished;
     struct bh_observed peak;
@@ -31,8 +31,8 @@ struct bh_trace_job {
     uint64_t limit_crossed_bytes;
     uint64_t limit_bytes, warning_bytes, recovery_bytes, emergency_bytes;
     uint64_t segments;
-    uint64_t events, event_sequence; /* applied; the last one's */
-    uint64_t peak_sequence;          /* event that first reached the highest active */
+    uint64_t events, event_sequence;  /* applied; the last one's */
+    uint64_t peak_sequence;           /* event that first reached the highest active */
     struct bh_wall began_at, last_at; /* first time in the event log, and the last event's */
     enum bh_mode mode;
     struct bh_trace_rows rows;
@@ -57,9 +57,9 @@ int bh_trace_dictionary(struct bh_trace *trace, struct bh_trace_job *job,
 /* Everything that is shown at one instant on the time axis. */
 struct bh_trace_marker {
     int64_t at_us;
-    uint64_t order;              /* of equals: journal before the recorder's marks */
-    bool is_mark;                /* from the event log: text is its label */
-    struct bh_record record;     /* else */
+    uint64_t order;          /* of equals: journal before the recorder's marks */
+    bool is_mark;            /* from the event log: text is its label */
+    struct bh_record record; /* else */
     char label[256];
 };
 /* Markers with from_us <= at_us <= to_us, in order of time. visit < 0 stops. */

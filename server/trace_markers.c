@@ -24,8 +24,7 @@ static int64_t mono_of(const struct bh_trace_job *job, int64_t at_us, bool up)
 
     if (at_us == INT64_MIN || at_us == INT64_MAX ||
         __builtin_sub_overflow(at_us, job->journal_anchor.wall.us, &delta) ||
-        __builtin_mul_overflow(delta, 1000, &delta) ||
-        __builtin_add_overflow(delta, base, &delta))
+        __builtin_mul_overflow(delta, 1000, &delta) || __builtin_add_overflow(delta, base, &delta))
         return at_us < job->journal_anchor.wall.us ? INT64_MIN : INT64_MAX;
     /* a microsecond holds a thousand nanoseconds */
     if (up && delta < INT64_MAX - 999)
@@ -44,17 +43,17 @@ static int take_records(struct bh_trace *trace, const struct bh_trace_job *job,
                         struct bh_bytes *list, struct bh_diag *diag)
 {
     sqlite3_stmt *statement;
-    int result = bh_db_bind(&trace->db, BH_READ_SQL_RECORDS, &statement, diag, "idiii", job->key,
-                            (int)kind, mono_of(job, from_us, false), mono_of(job, to_us, true),
-                            (int64_t)MAX_OF_KIND);
+    int result =
+        bh_db_bind(&trace->db, BH_READ_SQL_RECORDS, &statement, diag, "idiii", job->key, (int)kind,
+                   mono_of(job, from_us, false), mono_of(job, to_us, true), (int64_t)MAX_OF_KIND);
 
     if (result < 0)
         return result;
     while ((result = bh_db_step(&trace->db, statement, diag)) == 1) {
         struct bh_trace_marker marker = {0};
-        int length = bh_record_decode(sqlite3_column_blob(statement, 0),
-                                      (size_t)sqlite3_column_bytes(statement, 0), job->id,
-                                      &marker.record);
+        int length =
+            bh_record_decode(sqlite3_column_blob(statement, 0),
+                             (size_t)sqlite3_column_bytes(statement, 0), job->id, &marker.record);
         if (length <= 0)
             continue;
         marker.at_us = bh_clock_epoch_us(job->journal_anchor, marker.record.at);
@@ -100,8 +99,7 @@ static int by_time(const void *left, const void *right)
 
 /* The recorder's log and the journal both carry a user's mark when the recorder is attached: the
  * journal's is shown, the log's twin (same label, nearest in time) is not. */
-static bool is_journal_twin(const struct bh_trace_marker *mark,
-                            const struct bh_trace_marker *other)
+static bool is_journal_twin(const struct bh_trace_marker *mark, const struct bh_trace_marker *other)
 {
     return !other->is_mark && other->record.kind == BH_RECORD_MARK &&
            strncmp(other->record.mark.label, mark->label, sizeof other->record.mark.label - 1) == 0;
@@ -147,7 +145,8 @@ int bh_trace_markers(struct bh_trace *trace, const struct bh_trace_job *job, int
     return result < 0 ? result : 0;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------ */
+/* ---- words
+ * ------------------------------------------------------------------------------------------ */
 
 static void transition_text(const struct bh_record_transition *transition, char *buffer,
                             size_t size)
@@ -190,8 +189,7 @@ const char *bh_trace_marker_text(const struct bh_trace_marker *marker, char *buf
     else if (record->kind == BH_RECORD_TRANSITION)
         transition_text(&record->transition, buffer, size);
     else if (record->kind == BH_RECORD_SIGNAL)
-        snprintf(buffer, size, "%s",
-                 bh_text_signal_name(record->signal.signal, name, sizeof name));
+        snprintf(buffer, size, "%s", bh_text_signal_name(record->signal.signal, name, sizeof name));
     else if (record->kind == BH_RECORD_CHECKPOINT)
         snprintf(buffer, size, "checkpoint %s",
                  bh_checkpoint_word_text((int)record->checkpoint.word));

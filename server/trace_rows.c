@@ -34,8 +34,8 @@ static int locate(void *context, uint64_t sequence, uint64_t *ret_number)
     sqlite3_stmt *statement;
     /* sequences are far below 2^63; "the end" may be asked for as the greatest number */
     int64_t bound = sequence > INT64_MAX ? INT64_MAX : (int64_t)sequence;
-    int result = bh_db_bind(rows->db, BH_TRACE_SQL_SEGMENT_LOCATE, &statement, NULL, "ii",
-                            rows->key, bound);
+    int result =
+        bh_db_bind(rows->db, BH_TRACE_SQL_SEGMENT_LOCATE, &statement, NULL, "ii", rows->key, bound);
 
     if (result >= 0)
         result = bh_db_step(rows->db, statement, NULL);

@@ -38,7 +38,8 @@ static int give(struct timeline *timeline)
     return result;
 }
 
-/* ---- range ------------------------------------------------------------------------------------------ */
+/* ---- range
+ * ------------------------------------------------------------------------------------------ */
 
 static void extend(int64_t *from_us, int64_t *to_us, int64_t first_us, int64_t last_us)
 {
@@ -103,7 +104,8 @@ static int set_range(struct timeline *timeline, struct bh_trace_range range, uin
     return 0;
 }
 
-/* ---- series ----------------------------------------------------------------------------------------- */
+/* ---- series
+ * ----------------------------------------------------------------------------------------- */
 
 static void write_values(struct bh_json *json, const char *key, const uint64_t *values,
                          uint32_t count)
@@ -125,8 +127,7 @@ static int write_series(struct timeline *timeline, enum bh_series series, const 
 
     if (timeline->summary[series].points > 0 && timeline->cells > 0) {
         result = bh_series_query(&timeline->levels, series, timeline->from_us, timeline->to_us,
-                                 timeline->until_us, timeline->cells, timeline->min,
-                                 timeline->max);
+                                 timeline->until_us, timeline->cells, timeline->min, timeline->max);
     } else {
         for (uint32_t i = 0; i < timeline->cells; i++)
             timeline->min[i] = timeline->max[i] = BH_SERIES_UNKNOWN;
@@ -147,7 +148,8 @@ static void write_times(struct timeline *timeline)
     bh_json_end(&timeline->json);
 }
 
-/* ---- limits ----------------------------------------------------------------------------------------- */
+/* ---- limits
+ * ----------------------------------------------------------------------------------------- */
 
 static void write_limit(struct bh_json *json, int64_t at_us, uint64_t limit, uint64_t warning,
                         uint64_t recovery, uint64_t emergency)
@@ -199,7 +201,8 @@ static int write_limits(struct timeline *timeline)
     return result < 0 ? result : give(timeline);
 }
 
-/* ---- markers ---------------------------------------------------------------------------------------- */
+/* ---- markers
+ * ---------------------------------------------------------------------------------------- */
 
 static void write_observed(struct bh_json *json, const char *key, struct bh_observed value)
 {
@@ -284,7 +287,8 @@ static int write_markers(struct timeline *timeline)
     return result;
 }
 
-/* ---- losses ----------------------------------------------------------------------------------------- */
+/* ---- losses
+ * ----------------------------------------------------------------------------------------- */
 
 static const char *reason_text(int64_t reason)
 {
@@ -312,9 +316,9 @@ static int write_losses(struct timeline *timeline)
 {
     struct loss open = {0};
     sqlite3_stmt *statement;
-    int result = bh_db_bind(&timeline->trace->db, BH_READ_SQL_LOSSES, &statement, timeline->diag,
-                            "iiii", timeline->job->key, timeline->from_us, timeline->to_us,
-                            (int64_t)MAX_LOSSES);
+    int result =
+        bh_db_bind(&timeline->trace->db, BH_READ_SQL_LOSSES, &statement, timeline->diag, "iiii",
+                   timeline->job->key, timeline->from_us, timeline->to_us, (int64_t)MAX_LOSSES);
 
     bh_json_array(&timeline->json, "losses");
     while (result >= 0 &&
@@ -336,7 +340,8 @@ static int write_losses(struct timeline *timeline)
     return result < 0 ? result : give(timeline);
 }
 
-/* ---- all of it -------------------------------------------------------------------------------------- */
+/* ---- all of it
+ * -------------------------------------------------------------------------------------- */
 
 static void write_peak(struct timeline *timeline)
 {
@@ -416,8 +421,7 @@ int bh_trace_timeline(struct bh_trace *trace, const char *id, struct bh_trace_ra
                       uint32_t points, bh_trace_sink sink, void *user, struct bh_diag *diag)
 {
     struct bh_trace_job job;
-    struct timeline timeline = {
-        .trace = trace, .job = &job, .sink = {sink, user}, .diag = diag};
+    struct timeline timeline = {.trace = trace, .job = &job, .sink = {sink, user}, .diag = diag};
     int result;
 
     if (points < 1 || points > 10000)

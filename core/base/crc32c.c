@@ -28,9 +28,8 @@ static uint32_t crc_table_walk(uint32_t crc, const unsigned char *p, size_t leng
 #if defined(__x86_64__)
 /* The instruction of SSE 4.2 (every x86-64 since 2009): 8 bytes at a time, about ten times as fast
  * as the tables. */
-__attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t crc,
-                                                                  const unsigned char *p,
-                                                                  size_t length)
+__attribute__((target("sse4.2"))) static uint32_t
+crc_instruction(uint32_t crc, const unsigned char *p, size_t length)
 {
     unsigned long long wide = crc;
 

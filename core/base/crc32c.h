@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 uint32_t bh_crc32c(uint32_t crc, const void *data, size_t length);
-/* The same by tables alone: what machines without the instruction run, and what it is tested against. */
+/* The same by tables alone: what machines without the instruction run, and what it is tested
+ * against. */
 uint32_t bh_crc32c_portable(uint32_t crc, const void *data, size_t length);
 
 #endif

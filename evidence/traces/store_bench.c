@@ -71,7 +71,8 @@ static int count_bytes(void *user, const void *data, size_t length)
     return 0;
 }
 
-/* ---- a run ------------------------------------------------------------------------------------------ */
+/* ---- a run
+ * ------------------------------------------------------------------------------------------ */
 
 static void make(struct maker *maker, uint64_t events, uint32_t live)
 {
@@ -97,7 +98,8 @@ static void make(struct maker *maker, uint64_t events, uint32_t live)
     printf("segments %.0f\n", (double)info.st_size / 65536);
 }
 
-/* ---- import ------------------------------------------------------------------------------------------ */
+/* ---- import
+ * ------------------------------------------------------------------------------------------ */
 
 static atomic_bool importing;
 
@@ -147,7 +149,8 @@ static void import_run(struct maker *maker, struct bh_store *store, uint64_t eve
     bh_import_close(import);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------------- */
+/* ---- questions
+ * ---------------------------------------------------------------------------------------- */
 
 static struct bh_trace_range random_range(struct maker *maker, int shift)
 {
@@ -156,8 +159,8 @@ static struct bh_trace_range random_range(struct maker *maker, int shift)
     struct bh_trace_range range = {MAKER_EPOCH_US, 0};
 
     if (room > 0)
-        range.from_us += (int64_t)(((uint64_t)maker_random(maker, 1u << 30) << 20) %
-                                   (uint64_t)room);
+        range.from_us +=
+            (int64_t)(((uint64_t)maker_random(maker, 1u << 30) << 20) % (uint64_t)room);
     range.to_us = range.from_us + (width > 0 ? width : 1);
     return range;
 }

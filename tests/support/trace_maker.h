@@ -106,8 +106,8 @@ static inline void maker_spec(struct maker *maker, bool external)
     if (external)
         spec.argc = 0;
     maker_check(bh_spec_file_encode(&spec, &bytes, NULL));
-    maker_check(bh_io_replace(maker->dirfd, BH_SPEC_FILE_NAME, bytes.data, bytes.length, false,
-                              NULL));
+    maker_check(
+        bh_io_replace(maker->dirfd, BH_SPEC_FILE_NAME, bytes.data, bytes.length, false, NULL));
     bh_bytes_done(&bytes);
 }
 
@@ -137,8 +137,8 @@ static inline void maker_run(struct maker *maker, const char *id, uint64_t seed)
                              &maker->journal_fd, NULL));
     bh_journal_header_encode(&header, bytes);
     maker_check(bh_io_write_full(maker->journal_fd, bytes, sizeof bytes));
-    maker_check(bh_io_create(maker->dirfd, BH_EVLOG_FILE_NAME, O_RDWR | O_APPEND,
-                             &maker->events_fd, NULL));
+    maker_check(
+        bh_io_create(maker->dirfd, BH_EVLOG_FILE_NAME, O_RDWR | O_APPEND, &maker->events_fd, NULL));
     maker_check(bh_evlog_writer_new(maker->events_fd, id, maker_anchor(), &maker->writer, NULL));
 }
 
@@ -287,14 +287,13 @@ static inline void maker_remember(struct maker *maker)
 {
     if (maker->history_count == maker->history_capacity) {
         maker->history_capacity = maker->history_capacity ? maker->history_capacity * 2 : 4096;
-        maker->history =
-            realloc(maker->history, maker->history_capacity * sizeof *maker->history);
+        maker->history = realloc(maker->history, maker->history_capacity * sizeof *maker->history);
         if (!maker->history)
             abort();
     }
-    maker->history[maker->history_count++] = (struct maker_instant){
-        bh_clock_epoch_us(maker_anchor(), (struct bh_mono){maker->now_ns}), maker->active,
-        maker->reserved};
+    maker->history[maker->history_count++] =
+        (struct maker_instant){bh_clock_epoch_us(maker_anchor(), (struct bh_mono){maker->now_ns}),
+                               maker->active, maker->reserved};
 }
 
 static inline void maker_image(struct maker *maker)

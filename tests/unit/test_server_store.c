@@ -184,8 +184,8 @@ static void test_list_is_newest_first_and_filtered(void **state)
     assert_string_equal(seen.ids[0], id_of[1]);
     seen = list(f, (struct bh_store_filter){.state = -1, .name = "a"});
     assert_int_equal(seen.count, 2);
-    seen = list(f, (struct bh_store_filter){
-                       .state = -1, .label_key = "team", .label_value = "vision"});
+    seen = list(
+        f, (struct bh_store_filter){.state = -1, .label_key = "team", .label_value = "vision"});
     assert_int_equal(seen.count, 1);
     assert_string_equal(seen.ids[0], id_of[1]);
     assert_int_equal(bh_store_job_set_state(f->store, id_of[1], BH_JOB_RUNNING, &diag), 0);
@@ -226,9 +226,9 @@ static void test_delete_hides_at_once_and_refuses_running(void **state)
 
     insert(f, 0, NULL);
     assert_int_equal(bh_store_job_delete(f->store, id_of[0], &diag), BH_E_WRONG_STATE);
-    assert_int_equal(bh_store_job_fail(f->store, id_of[0], BH_E_LAUNCH_FAILED, "x",
-                                       (struct bh_wall){1}, &diag),
-                     0);
+    assert_int_equal(
+        bh_store_job_fail(f->store, id_of[0], BH_E_LAUNCH_FAILED, "x", (struct bh_wall){1}, &diag),
+        0);
     assert_int_equal(bh_store_job_delete(f->store, id_of[0], &diag), 0);
     assert_int_equal(bh_store_job_get(f->store, id_of[0], &job, &diag), BH_E_NOT_FOUND);
     assert_int_equal(list(f, (struct bh_store_filter){.state = -1}).count, 0);
@@ -243,12 +243,11 @@ static void test_report_states(void **state)
     struct bh_diag diag = {0};
 
     insert(f, 0, NULL);
-    assert_int_equal(bh_store_report_get(f->store, id_of[0], &bytes, &diag),
-                     BH_E_REPORT_NOT_READY);
+    assert_int_equal(bh_store_report_get(f->store, id_of[0], &bytes, &diag), BH_E_REPORT_NOT_READY);
     assert_int_equal(bh_store_report_get(f->store, id_of[1], &bytes, &diag), BH_E_NOT_FOUND);
     assert_int_equal(bh_store_report_put(f->store, id_of[0], "{}\n", 3, BH_OUTCOME_CHILD_EXITED,
-                                         BH_CAUSE_COMPLETED, "It completed.",
-                                         (struct bh_wall){77}, &diag),
+                                         BH_CAUSE_COMPLETED, "It completed.", (struct bh_wall){77},
+                                         &diag),
                      0);
     assert_int_equal(bh_store_report_put(f->store, id_of[0], "{}\n", 3, BH_OUTCOME_CHILD_EXITED,
                                          BH_CAUSE_COMPLETED, "", (struct bh_wall){78}, &diag),
@@ -285,32 +284,29 @@ static void test_idempotency_keys(void **state)
     struct bh_diag diag = {0};
     int open_keys = 0;
 
-    assert_int_equal(bh_store_idempotency_begin(f->store, "k1", hash, id_of[0], now, &what, &row,
-                                                &diag),
-                     0);
+    assert_int_equal(
+        bh_store_idempotency_begin(f->store, "k1", hash, id_of[0], now, &what, &row, &diag), 0);
     assert_int_equal(what, BH_IDEMPOTENCY_NEW);
-    assert_int_equal(bh_store_idempotency_begin(f->store, "k1", hash, id_of[1], now, &what, &row,
-                                                &diag),
-                     BH_E_IDEMPOTENCY_BUSY);
-    assert_int_equal(bh_store_idempotency_begin(f->store, "k1", other, id_of[1], now, &what, &row,
-                                                &diag),
-                     BH_E_IDEMPOTENCY_MISMATCH);
+    assert_int_equal(
+        bh_store_idempotency_begin(f->store, "k1", hash, id_of[1], now, &what, &row, &diag),
+        BH_E_IDEMPOTENCY_BUSY);
+    assert_int_equal(
+        bh_store_idempotency_begin(f->store, "k1", other, id_of[1], now, &what, &row, &diag),
+        BH_E_IDEMPOTENCY_MISMATCH);
     reopen(f, false); /* died in between */
     assert_int_equal(bh_store_idempotency_open(f->store, count_open, &open_keys, &diag), 0);
     assert_int_equal(open_keys, 1);
     assert_int_equal(bh_store_idempotency_end(f->store, "k1", 201, "{1}", 3, &diag), 0);
-    assert_int_equal(bh_store_idempotency_begin(f->store, "k1", hash, id_of[1], now, &what, &row,
-                                                &diag),
-                     0);
+    assert_int_equal(
+        bh_store_idempotency_begin(f->store, "k1", hash, id_of[1], now, &what, &row, &diag), 0);
     assert_int_equal(what, BH_IDEMPOTENCY_DONE);
     assert_int_equal(row.status, 201);
     assert_string_equal((char *)row.answer.data, "{1}");
     assert_string_equal(row.job_id, id_of[0]);
     bh_bytes_done(&row.answer);
     now.us += 24ll * 3600 * 1000000 + 1;
-    assert_int_equal(bh_store_idempotency_begin(f->store, "k1", other, id_of[1], now, &what, &row,
-                                                &diag),
-                     0);
+    assert_int_equal(
+        bh_store_idempotency_begin(f->store, "k1", other, id_of[1], now, &what, &row, &diag), 0);
     assert_int_equal(what, BH_IDEMPOTENCY_NEW);
     assert_int_equal(bh_store_idempotency_drop(f->store, "k1", &diag), 0);
     assert_int_equal(bh_store_idempotency_end(f->store, "k1", 201, "", 0, &diag), BH_E_NOT_FOUND);

@@ -66,9 +66,8 @@ static void take(struct fixture *f, bool ended)
     /* makes the row on the first call */
     assert_int_equal(bh_reindex(f->import, f->maker.jobs_fd, NULL, NULL, NULL, &result, &diag), 0);
     while (step.more)
-        assert_int_equal(bh_import_step(f->import, f->maker.id, f->maker.dirfd, ended, 0, &step,
-                                        &diag),
-                         0);
+        assert_int_equal(
+            bh_import_step(f->import, f->maker.id, f->maker.dirfd, ended, 0, &step, &diag), 0);
     assert_int_equal(step.complete, ended);
 }
 
@@ -280,9 +279,8 @@ static void test_a_job_without_anything_has_an_empty_timeline(void **state)
     json_decref(json);
     assert_int_equal(bh_trace_live(f->trace, MAKER_ID, &query, collect, &bytes, &diag),
                      BH_E_NO_TRACE);
-    assert_int_equal(bh_trace_pickle(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes,
-                                     &diag),
-                     0);
+    assert_int_equal(
+        bh_trace_pickle(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes, &diag), 0);
     assert_memory_equal(bytes.data, "\x80\x04", 2);
     assert_int_equal(bytes.data[bytes.length - 1], '.');
     bh_bytes_done(&bytes);
@@ -305,9 +303,9 @@ static void test_bad_queries_are_typed(void **state)
                      BH_E_NOT_FOUND);
     assert_int_equal(bh_trace_timeline(f->trace, MAKER_ID, back, 10, collect, &bytes, &diag),
                      BH_E_BAD_QUERY);
-    assert_int_equal(bh_trace_timeline(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes,
-                                       &diag),
-                     BH_E_BAD_QUERY);
+    assert_int_equal(
+        bh_trace_timeline(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes, &diag),
+        BH_E_BAD_QUERY);
     assert_int_equal(bh_trace_live(f->trace, MAKER_ID, &query, collect, &bytes, &diag),
                      BH_E_LIMIT_NOT_CROSSED);
     assert_int_equal(bh_trace_pickle(f->trace, MAKER_ID, back, 0, collect, &bytes, &diag),
@@ -414,9 +412,8 @@ static void test_chrome_trace_carries_the_peak(void **state)
     int instants = 0;
 
     make_run(f, 100000);
-    assert_int_equal(bh_trace_chrome(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, collect, &bytes,
-                                     &diag),
-                     0);
+    assert_int_equal(
+        bh_trace_chrome(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, collect, &bytes, &diag), 0);
     json = parse(&bytes);
     events = json_object_get(json, "traceEvents");
     for (size_t i = 0; i < json_array_size(events); i++) {
@@ -434,7 +431,8 @@ static void test_chrome_trace_carries_the_peak(void **state)
     json_decref(json);
 }
 
-/* ---- a cut while the import runs -------------------------------------------------------------------- */
+/* ---- a cut while the import runs
+ * -------------------------------------------------------------------- */
 
 static pid_t start_growing(struct fixture *f)
 {
@@ -463,9 +461,9 @@ static void check_cut(struct fixture *f, uint64_t *last)
     uint64_t expected = 1;
     char *line, *rest = NULL;
 
-    assert_int_equal(bh_trace_events(f->trace, MAKER_ID, 1, BH_TRACE_EVENTS_MAX, true, collect,
-                                     &bytes, &diag),
-                     0);
+    assert_int_equal(
+        bh_trace_events(f->trace, MAKER_ID, 1, BH_TRACE_EVENTS_MAX, true, collect, &bytes, &diag),
+        0);
     for (line = strtok_r((char *)bytes.data, "\n", &rest); line;
          line = strtok_r(NULL, "\n", &rest)) {
         const char *sequence = strstr(line, "\"seq\":");
@@ -475,9 +473,8 @@ static void check_cut(struct fixture *f, uint64_t *last)
     assert_true(expected - 1 >= *last);
     *last = expected - 1;
     bh_bytes_done(&bytes);
-    assert_int_equal(bh_trace_pickle(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes,
-                                     &diag),
-                     0);
+    assert_int_equal(
+        bh_trace_pickle(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes, &diag), 0);
     assert_int_equal(bytes.data[bytes.length - 1], '.');
     bh_bytes_done(&bytes);
 }
