@@ -5,14 +5,14 @@
  *   load hold KIND BYTES              takes BYTES of KIND and waits for the end of standard input
  *   load grow KIND RATE CAP HOW [ARG] grows by RATE bytes a second (0: at once) up to CAP
  *   load workers BYTES N IDLE|write   N forked workers of a parent that holds BYTES
- *   load shared BYTES N               N exec'ed workers that map one memfd of BYTES
- *   load escape N MS                  N double-forked setsid processes that live MS (0: for ever)
- *   load hop N                        N processes that fork a successor and exit, for ever
- *   load hop-step N CAP               the same, and after 200 ms CAP bytes at once
- *   load deaf N                       N processes that ignore every signal that can be ignored
- *   load orphans N                    leaves N sleepers behind and exits 7
- *   load churn SECONDS RATE           short-lived children, RATE a second
- *   load leader BYTES                 the first thread exits, another one holds BYTES
+ *   load shared BYTES N [OWN MS]      N exec'ed workers that map one memfd of BYTES, started MS
+ * apart by a parent that holds OWN bytes load escape N MS                  N double-forked setsid
+ * processes that live MS (0: for ever) load hop N                        N processes that fork a
+ * successor and exit, for ever load hop-step N CAP               the same, and after 200 ms CAP
+ * bytes at once load deaf N                       N processes that ignore every signal that can be
+ * ignored load orphans N                    leaves N sleepers behind and exits 7 load churn SECONDS
+ * RATE           short-lived children, RATE a second load leader BYTES                 the first
+ * thread exits, another one holds BYTES
  *
  * KIND: anon thp shared memfd sysv hugetlb tables private-file
  * HOW:  plain setsid double exec threads leader swarm thread-fork vm-child
@@ -292,8 +292,10 @@ static void workers(unsigned long bytes, unsigned long count, const char *what)
     wait_children();
 }
 
-static void shared_workers(unsigned long bytes, unsigned long count)
+static void shared_workers(unsigned long bytes, unsigned long count, unsigned long own,
+                           unsigned long ms)
 {
+    load_touch("anon", load_reserve("anon", own), 0, own);
     int fd = memfd_create("load", 0);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
         load_fail("memfd");
@@ -305,6 +307,7 @@ static void shared_workers(unsigned long bytes, unsigned long count)
     for (unsigned long i = 0; i < count; i++) {
         if (fork() == 0)
             execl(own_path, "load", "map", descriptor, size, (char *)NULL);
+        sleep_ns(ms * 1000000ull);
     }
     say_ready();
     wait_children();
@@ -423,8 +426,9 @@ int main(int argc, char **argv)
             &(struct growth){argv[2], third, number(argv[4]), argv[5], argc > 6 ? argv[6] : NULL});
     else if (strcmp(mode, "workers") == 0 && argc == 5)
         workers(second, third, argv[4]);
-    else if (strcmp(mode, "shared") == 0 && argc == 4)
-        shared_workers(second, third);
+    else if (strcmp(mode, "shared") == 0 && argc >= 4)
+        shared_workers(second, third, argc > 4 ? number(argv[4]) : 0,
+                       argc > 5 ? number(argv[5]) : 0);
     else if (strcmp(mode, "map") == 0 && argc == 4)
         map_shared((int)second, third);
     else if (strcmp(mode, "escape") == 0 && argc == 4)

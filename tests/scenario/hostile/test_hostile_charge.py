@@ -106,6 +106,14 @@ class Shared(HostileTest):
         self.assert_untouched(job, job.finish())
         self.assertLess(job.peak, 130 * MIB)
 
+    def test_peak_does_not_creep_with_each_sharer(self):
+        """Each worker adds a tenth to the sum and nothing to the truth: the peak that a user sets a limit by."""
+        job = self.job("load", "shared", 10 * MIB, 24, 90 * MIB, 120)
+        job.wait_ready()
+        time.sleep(0.3)
+        job.finish()
+        self.assertLess(job.peak, 125 * MIB, "100 MiB are held, no round took back what was added")
+
     def test_python_processes_on_one_shared_memory(self):
         program = ("import multiprocessing as m, time\n"
                    "from multiprocessing.shared_memory import SharedMemory\n"
