@@ -4,7 +4,7 @@
 import { api } from "./api.js";
 import { Events } from "./events.js";
 import { toUs } from "./format.js";
-import { value } from "./words.js";
+import { isLive, value } from "./words.js";
 
 const topics = new Map();
 
@@ -33,8 +33,9 @@ function emit(topic, data) {
 
 export function putJob(job) {
   const known = store.jobs.get(job.id);
-  if (known && known.event_sequence > job.event_sequence) {
-    return;
+  const older = known && known.event_sequence > job.event_sequence;
+  if (older && !(isLive(known) && !isLive(job))) {
+    return; // an end is final, whatever its number
   }
   store.jobs.set(job.id, job);
   emit(`job:${job.id}`, job);
@@ -66,10 +67,21 @@ function takeSample(sample) {
     job.policy_state = sample.policy_state;
   }
   job.members = sample.members ?? job.members;
+  if (sample.active && job.recorder?.state === "absent") {
+    job.recorder = { ...job.recorder, state: "attached", reason: null }; // the job event says so later
+  }
   emit("sample", sample);
   emit(`sample:${sample.job_id}`, sample);
   emit(`job:${sample.job_id}`, job);
   emit("jobs");
+}
+
+function takeRecorder({ job_id: id, state, reason, events, lost }) {
+  const job = store.jobs.get(id);
+  if (job) {
+    job.recorder = { state, reason, events, lost };
+    emit(`job:${id}`, job);
+  }
 }
 
 function takeEvent(type, data) {
@@ -84,6 +96,9 @@ function takeEvent(type, data) {
     case "host":
       store.host = data;
       emit("host");
+      break;
+    case "recorder":
+      takeRecorder(data);
       break;
     case "gap":
       refetch();

@@ -17,7 +17,7 @@ const TOP = 200;
 const SHOWN = 40;
 
 export class Instant {
-  /** host: {fetchLive(params, signal), job()}. */
+  /** host: {fetchLive(params, signal), job(), hasTrace()}. */
   constructor(host) {
     this.host = host;
     this.group = "stack";
@@ -138,11 +138,12 @@ export class Instant {
   /** Without a trace there is nothing to ask for: says so instead. */
   nothingRecorded() {
     const r = this.host.job().recorder;
-    const none = ["absent", "off"].includes(r?.state) || r?.events === 0;
+    const none = !this.host.hasTrace();
     if (none) {
       text(this.title, "What was live");
       this.last = null;
-      const why = r.state === "attached" ? "nothing was allocated yet" : reasonText(r.reason || "no_mlx");
+      const absent = ["absent", "off"].includes(r?.state);
+      const why = absent ? reasonText(r.reason || "no_mlx") : "nothing was allocated yet";
       this.message(`No allocations are recorded: ${why}.`, "The limit and the charge line work as usual.");
     }
     return none;

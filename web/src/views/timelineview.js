@@ -32,7 +32,11 @@ export class TimelineView {
       clear: () => this.instant.setCompare(null),
     });
     this.list = createHappened((us) => this.t.pin(us));
-    this.instant = new Instant({ fetchLive: (p, signal) => api.live(job.id, p, signal), job: host.get });
+    this.instant = new Instant({
+      fetchLive: (p, signal) => api.live(job.id, p, signal),
+      job: host.get,
+      hasTrace: () => this.hasTrace(),
+    });
     this.build();
     this.open(params);
   }
@@ -88,13 +92,19 @@ export class TimelineView {
     this.update();
   }
 
-  open({ from, to, at }) {
+  /** The timeline first: it tells whether there is a trace to ask about. */
+  async open({ from, to, at }) {
     if (from && to) {
       this.t.range = { from: Number(from), to: Number(to) };
       this.t.follow = false;
     }
     this.showFollow(this.t.follow);
-    this.t.load().catch((e) => this.fail(e));
+    try {
+      await this.t.load();
+    } catch (e) {
+      this.fail(e);
+      return;
+    }
     if (/^\d+$/.test(at ?? "")) {
       this.t.pinned = Number(at);
       this.showInstant({ at_us: Number(at) }, false);
@@ -132,11 +142,17 @@ export class TimelineView {
     }
   }
 
-  /** Fresh figures of a live job: the instant follows the end until one is chosen. */
+  /** Fresh figures of a live job: the instant follows the end until one is chosen, and comes late
+   *  when recording begins late. */
   refreshInstant() {
-    if (isLive(this.host.get()) && this.instant.ask?.at === "end") {
+    const follows = isLive(this.host.get()) && this.instant.ask?.at === "end";
+    if (follows || (this.instant.ask && !this.instant.last && this.hasTrace())) {
       this.instant.load();
     }
+  }
+
+  hasTrace() {
+    return this.t.whole.activeMax.some((v) => v !== null) || this.t.model.activeMax.some((v) => v !== null);
   }
 
   address(range, push) {
@@ -195,7 +211,6 @@ export class TimelineView {
     const job = this.host.get();
     const live = isLive(job);
     this.t.update(job);
-    this.recorderCame(job);
     this.followBtn.hidden = !live;
     this.stopBtn.hidden = live || this.t.stop() === null;
     text(this.at.end, live ? "Now" : "At the end");
@@ -204,15 +219,6 @@ export class TimelineView {
       setTimeout(() => this.first(), 300);
     }
     this.wasLive = live;
-  }
-
-  /** Recording began after the page was opened: ask again for what is live. */
-  recorderCame(job) {
-    const key = `${job.recorder?.state}${job.recorder?.events > 0}`;
-    if (this.recorderKey !== undefined && this.recorderKey !== key && this.instant.ask) {
-      this.instant.load();
-    }
-    this.recorderKey = key;
   }
 
   sample(sample) {
