@@ -114,7 +114,11 @@ static int begin(const struct bh_supervise *supervise, const struct bh_inherited
     struct bh_run *run = supervise->run;
     run->decider_pid = (int)getpid();
     run->anchor = bh_clock_anchor();
-    int result = bh_queue_create(run->runtime_fd, run->id, run->anchor, &run->queue, diag);
+    /* from here on a signal waits for the loop: half a run is nobody's to clean up */
+    int result = supervise->os->collect_signals(supervise->os->self);
+    if (result < 0)
+        return bh_err_set(diag, result, NULL, "signals cannot be collected");
+    result = bh_queue_create(run->runtime_fd, run->id, run->anchor, &run->queue, diag);
     if (result < 0)
         return result;
     bh_loop_init(&loop, supervise->os, run);
@@ -141,8 +145,6 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
     int result = os->host(os->self, &facts);
     if (result == BH_OK)
         result = os->become_reaper(os->self, &loop.subreaper);
-    if (result == BH_OK)
-        result = os->collect_signals(os->self);
     if (result < 0)
         return bh_err_set(diag, result, NULL, "this process cannot be set up as a supervisor");
     bh_launch_raise_limits(inherited);

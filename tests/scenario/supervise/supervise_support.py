@@ -119,10 +119,16 @@ def run_directory(*arguments, verb="run", command):
     """A directory with the spec.bin of this command line, as the server would have written it."""
     with tempfile.TemporaryDirectory(prefix="bulkhead-run-") as base:
         first, second = os.path.join(base, "first"), os.path.join(base, "job")
-        # the foreground leaves its spec in the run directory: take it from a run that cannot launch
-        with tempfile.TemporaryDirectory() as nowhere:
-            subprocess.run([SUPERVISE, verb, "--quiet", "--run-dir", first, *arguments, "--", *command],
-                           cwd=nowhere, env={"PATH": "/nonexistent"}, capture_output=True, timeout=60)
+        # the foreground leaves its spec in the run directory before it launches: a short run gives it
+        with tempfile.TemporaryDirectory() as elsewhere:
+            brief = subprocess.Popen([SUPERVISE, verb, "--quiet", "--run-dir", first, *arguments, "--", *command],
+                                     cwd=elsewhere, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            spec = os.path.join(first, "spec.bin")
+            wait_until(lambda: os.path.exists(spec) or brief.poll() is not None, "the spec is written")
+            while brief.poll() is None:
+                brief.send_signal(signal.SIGTERM)
+                time.sleep(0.05)
         os.mkdir(second, 0o700)
         os.rename(os.path.join(first, "spec.bin"), os.path.join(second, "spec.bin"))
         yield second
