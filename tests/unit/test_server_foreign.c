@@ -267,6 +267,38 @@ static void test_the_import_reads_what_is_committed(void **state)
     bh_store_close(store);
 }
 
+static void test_a_rebuild_takes_the_end_from_the_report(void **state)
+{
+    static const char report[] =
+        "{\"schema\":\"bulkhead.report\",\"schema_version\":1,\"run\":{\"run_id\":\"" MAKER_ID
+        "\"},\"outcome\":{\"kind\":\"child_exited\",\"cause\":\"completed\","
+        "\"sentence\":\"It completed.\"}}\n";
+    struct fixture *f = *state;
+    struct bh_reindex_result result;
+    struct bh_store_start start;
+    struct bh_store *store;
+    struct bh_import *import;
+    struct bh_store_job job;
+    struct bh_diag diag = {0};
+
+    add(f, event(BH_EVLOG_ALLOC_NEW, 4096, 0));
+    (void)commit(f);
+    maker_check(
+        bh_io_replace(f->maker.dirfd, "report.json", report, sizeof report - 1, false, NULL));
+    assert_int_equal(bh_store_open(f->maker.state, false, &store, &start, &diag), 0);
+    assert_int_equal(bh_import_open(bh_store_path_peek(store), &import, &diag), 0);
+    assert_int_equal(bh_reindex(import, f->maker.jobs_fd, NULL, NULL, NULL, &result, &diag), 0);
+    assert_int_equal(bh_store_job_get(store, MAKER_ID, &job, &diag), 0);
+    assert_int_equal(job.state, BH_JOB_FINISHED);
+    assert_int_equal(job.outcome, BH_OUTCOME_CHILD_EXITED);
+    assert_int_equal(job.cause, BH_CAUSE_COMPLETED);
+    assert_string_equal(job.sentence, "It completed.");
+    assert_int_equal(job.report, BH_STORE_REPORT_READY);
+    assert_true(job.ended_at.us > 0);
+    bh_import_close(import);
+    bh_store_close(store);
+}
+
 static void test_a_baseline_takes_effect_as_a_whole(void **state)
 {
     struct fixture *f = *state;
@@ -295,6 +327,7 @@ int main(void)
         T(test_sequences_may_skip_but_not_go_back),
         T(test_wrong_entries_name_their_member),
         T(test_the_import_reads_what_is_committed),
+        T(test_a_rebuild_takes_the_end_from_the_report),
         T(test_a_baseline_takes_effect_as_a_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
