@@ -193,18 +193,29 @@ static inline void run_dir_end(struct run_dir *dir)
     bh_queue_wake(dir->state.queue);
 }
 
-/* A process that is killed for the test; its own session, so that it is no child of the scribe. */
+/* A process that is killed for the test; its own session, so that it is no child of the scribe.
+ * When this returns it holds none of our descriptors (as after an exec): neither lock nor pipes. */
 static inline int run_dir_victim(bool ignores_term)
 {
+    int ends[2];
+    char byte;
+    if (pipe(ends) < 0)
+        abort();
     pid_t pid = fork();
     if (pid == 0) {
         (void)setsid();
-        for (int fd = 3; fd < 256; fd++) /* as exec would: it must not hold the decider's pipe */
-            (void)close(fd);
         (void)signal(SIGTERM, ignores_term ? SIG_IGN : SIG_DFL);
+        for (int fd = 3; fd < 256; fd++)
+            if (fd != ends[1])
+                (void)close(fd);
+        (void)close(ends[1]);
         for (;;)
             (void)pause();
     }
+    (void)close(ends[1]);
+    if (read(ends[0], &byte, 1) != 0)
+        abort();
+    (void)close(ends[0]);
     return (int)pid;
 }
 
