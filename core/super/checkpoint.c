@@ -227,6 +227,9 @@ static enum bh_checkpoint_news reject(struct bh_checkpoint *checkpoint)
 
 static enum bh_checkpoint_news take_ready(struct bh_checkpoint *checkpoint, int sender)
 {
+    /* a worker can be ready before the next look finds it */
+    if (!bh_members_find(checkpoint->members, sender))
+        (void)bh_members_scan(checkpoint->members, true, true);
     if (checkpoint->negotiated || !bh_members_find(checkpoint->members, sender))
         return reject(checkpoint);
     checkpoint->negotiated = true;
