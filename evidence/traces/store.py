@@ -69,9 +69,10 @@ def main() -> None:
         runs = [run_bench(program, folder, arguments.events, arguments.live) for _ in range(arguments.runs)]
         small = [run_bench(program, folder, 1_000_000, arguments.live) for _ in range(arguments.runs)]
     joined = {name: [value for run in runs for value in run.get(name, [])] for name in runs[0]}
-    for name in ("import_events_per_s", "import_cpu_s", "timeline_ms", "live_ms", "pickle_s"):
+    for name in ("import_events_per_s", "import_cpu_s", "timeline_ms", "timeline_cpu_ms", "live_ms", "live_cpu_ms", "pickle_s",
+                 "pickle_cpu_s"):
         result.series(f"{name} of {arguments.events} events", joined[name])
-    for name in ("pickle_s", "pickle_rss_growth_kb", "timeline_ms", "live_ms"):
+    for name in ("pickle_s", "pickle_cpu_s", "pickle_rss_growth_kb", "timeline_cpu_ms", "live_cpu_ms"):
         result.series(f"{name} of 1000000 events", [value for run in small for value in run[name]])
     for name in ("log_bytes_per_event", "segment_bytes_per_event", "level_bytes_per_event",
                  "keyframe_bytes_per_event", "database_bytes_per_event", "import_rss_kb"):

@@ -172,9 +172,10 @@ static void ask_timelines(struct maker *maker, struct bh_trace *trace)
     for (int i = 0; i < 240; i++) {
         struct bh_trace_range range = random_range(maker, i % 24);
         uint64_t bytes = 0;
-        double began = seconds();
+        double began = seconds(), cpu = cpu_seconds();
         must(bh_trace_timeline(trace, MAKER_ID, range, 1000, count_bytes, &bytes, &diag), &diag);
         printf("timeline_ms %.3f\n", (seconds() - began) * 1e3);
+        printf("timeline_cpu_ms %.3f\n", (cpu_seconds() - cpu) * 1e3);
     }
 }
 
@@ -185,14 +186,16 @@ static void ask_live(struct maker *maker, struct bh_trace *trace)
     for (int i = 0; i < 60; i++) {
         struct bh_trace_live_query query = {.at = BH_TRACE_AT_TIME};
         uint64_t bytes = 0;
-        double began;
+        double began, cpu;
         query.at_us = random_range(maker, 40).from_us;
         query.by_primitive = i % 2;
         if (i % 10 == 9)
             query.at = i % 20 == 9 ? BH_TRACE_AT_PEAK : BH_TRACE_AT_END;
         began = seconds();
+        cpu = cpu_seconds();
         must(bh_trace_live(trace, MAKER_ID, &query, count_bytes, &bytes, &diag), &diag);
         printf("live_ms %.3f\n", (seconds() - began) * 1e3);
+        printf("live_cpu_ms %.3f\n", (cpu_seconds() - cpu) * 1e3);
     }
 }
 
@@ -203,14 +206,16 @@ static void ask_pickle(struct bh_trace *trace, uint64_t entries)
     for (int i = 0; i < 3; i++) {
         uint64_t bytes = 0;
         long before;
-        double began;
+        double began, cpu;
         reset_peak();
         before = status_kb("VmRSS:");
         began = seconds();
+        cpu = cpu_seconds();
         must(bh_trace_pickle(trace, MAKER_ID, BH_TRACE_OPEN_RANGE, entries, count_bytes, &bytes,
                              &diag),
              &diag);
         printf("pickle_s %.3f\n", seconds() - began);
+        printf("pickle_cpu_s %.3f\n", cpu_seconds() - cpu);
         printf("pickle_rss_growth_kb %ld\n", status_kb("VmHWM:") - before);
         printf("pickle_bytes %llu\n", (unsigned long long)bytes);
     }

@@ -476,6 +476,86 @@ static void test_a_journal_without_outcome_is_said_so(void **state)
     bh_bytes_done(&report);
 }
 
+/* ---- memory that runs out inside of SQLite ---- */
+
+static sqlite3_mem_methods real_memory;
+static long fail_at = -1, allocations; /* the one that fails; < 0 none */
+
+static bool fails(void)
+{
+    return fail_at >= 0 && allocations++ == fail_at;
+}
+
+static void *take_memory(int bytes)
+{
+    return fails() ? NULL : real_memory.xMalloc(bytes);
+}
+
+static void *move_memory(void *old, int bytes)
+{
+    return fails() ? NULL : real_memory.xRealloc(old, bytes);
+}
+
+static int group_set_up(void **state)
+{
+    sqlite3_mem_methods failing;
+
+    (void)state;
+    assert_int_equal(sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real_memory), SQLITE_OK);
+    failing = real_memory;
+    failing.xMalloc = take_memory;
+    failing.xRealloc = move_memory;
+    assert_int_equal(sqlite3_config(SQLITE_CONFIG_MALLOC, &failing), SQLITE_OK);
+    return 0;
+}
+
+/* One step in which the n-th allocation fails: it says so, or did without. */
+static void step_without_memory(struct fixture *f, long n, int *failed)
+{
+    struct bh_import_step step;
+    struct bh_diag diag = {0};
+    int result;
+
+    allocations = 0;
+    fail_at = n;
+    result = bh_import_step(f->import, f->maker.id, f->maker.dirfd, false, 200000, &step, &diag);
+    fail_at = -1;
+    assert_true(result == 0 || result == BH_E_NOMEM);
+    *failed += result < 0;
+}
+
+static void test_no_failed_allocation_harms_the_database(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_bytes a = {0}, b = {0};
+    int failed = 0;
+
+    open_database(f);
+    insert_row(f);
+    maker_begin(&f->maker);
+    for (long n = 0; n < 120; n++) {
+        maker_events(&f->maker, 300);
+        maker_flush(&f->maker);
+        if (n % 10 == 0) { /* statements are prepared at first use: let them be prepared again */
+            close_database(f);
+            open_database(f);
+        }
+        step_without_memory(f, n, &failed);
+    }
+    assert_true(failed > 10);
+    f->maker.now_ns += 1000000000;
+    maker_samples(&f->maker, 10, 20);
+    maker_outcome(&f->maker);
+    maker_report(&f->maker);
+    assert_true(step_all(f, true, 0).complete);
+    close_database(f);
+    dump(f->maker.state, &a);
+    reference(f, &b);
+    assert_same(&a, &b);
+    bh_bytes_done(&a);
+    bh_bytes_done(&b);
+}
+
 static void test_full_disk_is_typed_and_passes(void **state)
 {
     struct fixture *f = *state;
@@ -564,9 +644,10 @@ int main(void)
         T(test_a_torn_end_waits_for_the_rest),
         T(test_damage_keeps_what_was_before),
         T(test_a_journal_without_outcome_is_said_so),
+        T(test_no_failed_allocation_harms_the_database),
         T(test_full_disk_is_typed_and_passes),
         T(test_reindex_rebuilds_from_the_directories),
         T(test_purge_removes_directory_and_rows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, group_set_up, NULL);
 }
