@@ -84,7 +84,7 @@ static void fill_header(struct bh_ring_header *header, const struct bh_options *
     header->min_size_bytes = options->min_size_bytes;
     header->stacks = options->stacks;
     header->depth = options->depth;
-    header->control = BH_RING_CONTROL_ON;
+    header->control = options->start_off ? 0 : BH_RING_CONTROL_ON;
     header->tail_check = ~(uint64_t)0;
     header->file_bytes = BH_RING_HEADER_BYTES;
 }

@@ -85,6 +85,11 @@ static int read_item(struct bh_options *options, const char *item, size_t length
         options->check = number != 0;
         return rc;
     }
+    if (is_word(item, name_bytes, "on")) {
+        rc = read_number(value, value_bytes, 0, 1, &number);
+        options->start_off = number == 0;
+        return rc;
+    }
     if (is_word(item, name_bytes, "min")) {
         return read_number(value, value_bytes, 0, UINT64_MAX, &options->min_size_bytes);
     }

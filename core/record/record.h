@@ -42,7 +42,8 @@ struct bh_options {
     uint32_t slots;
     uint64_t arena_bytes;
     uint64_t min_size_bytes;
-    bool check; /* compare the sums with MLX's counters after every event; for tests */
+    bool start_off; /* on=0: recording waits to be switched on */
+    bool check;     /* compare the sums with MLX's counters after every event; for tests */
 };
 
 /* Returns 1 with *ret_options filled, 0 when recording was not asked for, -1 when the text is not
@@ -312,7 +313,8 @@ struct bh_mlx {
     void *(*make_buffer)(void *, void *, size_t);
     void (*release)(void *, void *);
     void *object;
-    uintptr_t low, high;           /* where libmlx lies in memory */
+    const uint64_t *cache_word; /* MLX's own count of cached bytes, NULL = ask get_cache_memory */
+    uintptr_t low, high;        /* where libmlx lies in memory */
     uintptr_t text_low, text_high; /* its code */
 };
 extern struct bh_mlx bh_mlx;

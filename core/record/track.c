@@ -55,6 +55,9 @@ static bool enter(struct visit *visit)
 
 static uint64_t mlx_cache(void)
 {
+    if (BH_LIKELY(bh_mlx.cache_word != NULL)) {
+        return __atomic_load_n(bh_mlx.cache_word, __ATOMIC_ACQUIRE);
+    }
     return bh_mlx.get_cache_memory();
 }
 

@@ -1,0 +1,39 @@
+"""Seconds per training step of a small Llama of mlx_lm with random weights (nothing is downloaded): prints the
+steps' times as JSON. Not compiled, so that every array of a step is seen by a recorder."""
+import json
+import sys
+import time
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+from mlx_lm.models import llama
+
+
+def main():
+    steps = int(sys.argv[1])
+    mx.random.seed(0)
+    model = llama.Model(llama.ModelArgs(model_type="llama", hidden_size=64, num_hidden_layers=2,
+                                        intermediate_size=192, num_attention_heads=4, num_key_value_heads=2,
+                                        rms_norm_eps=1e-5, vocab_size=512, head_dim=16))
+    optimizer = optim.AdamW(1e-4)
+    tokens = mx.random.randint(0, 512, (2, 33))
+    mx.eval(model.parameters(), tokens)
+
+    def loss(model, tokens):
+        logits = model(tokens[:, :-1])
+        return nn.losses.cross_entropy(logits, tokens[:, 1:]).mean()
+
+    step = nn.value_and_grad(model, loss)
+    times = []
+    for _ in range(steps + 3):
+        start = time.perf_counter()
+        value, gradients = step(model, tokens)
+        optimizer.update(model, gradients)
+        mx.eval(model.parameters(), optimizer.state, value)
+        times.append(time.perf_counter() - start)
+    print(json.dumps({"loss": value.item(), "seconds": times[3:]}))
+
+
+if __name__ == "__main__":
+    main()
