@@ -12,6 +12,7 @@ struct instant {
     enum bh_live_when when; /* AT_US, AT_SEQUENCE or AT_END */
     int64_t at_us;
     uint64_t sequence;
+    uint64_t keyframe; /* sequence of the newest keyframe at or before it; 0 = none */
 };
 
 struct walk {
@@ -60,46 +61,52 @@ static int keyframe_for(const struct walk *walk, const struct instant *instant,
     return sequence == 0 ? 0 : store->by_sequence(store->context, sequence - 1, ret_blob);
 }
 
+/* Looks once for every instant's keyframe; only its sequence is kept. */
+static int find_keyframes(struct walk *walk)
+{
+    struct bh_bytes blob = {0};
+    int found = 0;
+    for (int i = 0; walk->keyframes && i < BH_LIVE_COLUMNS && found >= 0; i++) {
+        struct instant *instant = &walk->instants[i];
+        struct bh_keyframe_info info;
+        if (!instant->wanted)
+            continue;
+        found = keyframe_for(walk, instant, &blob);
+        if (found > 0 && bh_keyframe_peek(blob.data, blob.length, &info) >= 0)
+            instant->keyframe = info.sequence;
+    }
+    bh_bytes_done(&blob);
+    return found < 0 ? found : BH_OK;
+}
+
 /* The furthest keyframe that passes no open instant, if it lies ahead: 1 and its blob. */
 static int find_jump(const struct walk *walk, struct bh_bytes *ret_blob)
 {
-    uint64_t least = UINT64_MAX;
-    struct bh_bytes blob = {0};
-    int found = 0;
+    const struct instant *nearest = NULL;
     for (int i = 0; i < BH_LIVE_COLUMNS; i++) {
         const struct instant *instant = &walk->instants[i];
-        struct bh_keyframe_info info;
-        if (!instant->wanted || instant->done)
-            continue;
-        found = keyframe_for(walk, instant, &blob);
-        if (found > 0)
-            found = bh_keyframe_peek(blob.data, blob.length, &info) < 0 ? 0 : 1;
-        if (found <= 0)
-            break;
-        if (info.sequence < least) {
-            least = info.sequence;
-            bh_bytes_clear(ret_blob);
-            bh_bytes_append(ret_blob, blob.data, blob.length);
-        }
+        if (instant->wanted && !instant->done &&
+            (!nearest || instant->keyframe < nearest->keyframe))
+            nearest = instant;
     }
-    bh_bytes_done(&blob);
-    if (found <= 0 || least == UINT64_MAX)
-        return found < 0 ? found : 0;
-    return ret_blob->failed ? BH_E_NOMEM : least > walk->replay.sequence;
+    if (!nearest || nearest->keyframe <= walk->replay.sequence)
+        return 0;
+    return keyframe_for(walk, nearest, ret_blob);
 }
 
 static int jump(struct walk *walk)
 {
     struct bh_bytes blob = {0};
     struct bh_keyframe_info info;
-    int found = walk->keyframes ? find_jump(walk, &blob) : 0;
+    int found = find_jump(walk, &blob);
     if (found > 0) {
         bh_replay_done(&walk->replay);
         int error = bh_keyframe_decode(blob.data, blob.length, &walk->replay, &info);
         if (error >= 0) {
             found = start_at(walk, info.next_segment);
         } else { /* a damaged keyframe costs time, not the answer */
-            walk->keyframes = NULL;
+            for (int i = 0; i < BH_LIVE_COLUMNS; i++)
+                walk->instants[i].keyframe = 0;
             bh_replay_done(&walk->replay);
             found = error == BH_E_NOMEM ? error : start_at(walk, 0);
         }
@@ -324,6 +331,8 @@ int bh_live_compute(const struct bh_trace_source *source, const struct bh_dictio
     int error = prepare(&walk, hint, diag);
     if (error >= 0) {
         error = start_at(&walk, 0);
+        if (error >= 0)
+            error = find_keyframes(&walk);
         if (error >= 0)
             error = walk_on(&walk);
         if (error >= 0)
