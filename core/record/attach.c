@@ -6,6 +6,7 @@
  * replaced, and tried. On any doubt the job runs on untouched and a ring of one page says why.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 struct bh_mlx bh_mlx;
 
 static uintptr_t table_copy[TABLE_BEFORE + TABLE_SLOTS];
+static uintptr_t *table_original;
 static char library[4096];
 static pthread_mutex_t resolve_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -290,16 +292,21 @@ static const char *try_table(void)
     return reason;
 }
 
+static void restore_table(void)
+{
+    *(uintptr_t **)bh_mlx.object = table_original;
+}
+
 static const char *swap_table(void)
 {
-    uintptr_t *original_table = *(uintptr_t **)bh_mlx.object;
     const char *reason;
 
     copy_table();
+    table_original = *(uintptr_t **)bh_mlx.object;
     *(uintptr_t **)bh_mlx.object = &table_copy[TABLE_BEFORE];
     reason = try_table();
     if (reason != NULL) {
-        *(uintptr_t **)bh_mlx.object = original_table;
+        restore_table();
     }
     return reason;
 }
@@ -337,9 +344,11 @@ static void attach(void)
         reason = reason != NULL ? reason : swap_table();
     }
     if (reason == NULL && bh_emit_open(&bh_options, 0) != 0) {
-        /* there is nowhere to say it; the absence of a ring speaks */
-        bh_phase_set(BH_PHASE_REFUSED);
-        return;
+        restore_table();
+        reason = errno == ENOSPC   ? "no space for the ring"
+                 : errno == EFBIG  ? "the ring is larger than the job's file size limit"
+                 : errno == ENOMEM ? "no address space for the ring"
+                                   : "the ring could not be made";
     }
     if (reason != NULL) {
         bh_emit_refuse(&bh_options, reason);

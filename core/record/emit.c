@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,6 +111,15 @@ static int publish_name(int dir, const char *temporary, struct bh_ring_header *h
     return -1;
 }
 
+/* Growing a file beyond the process's limit would be answered with a signal that kills it. */
+static bool size_allowed(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes);
+}
+
 /* Creates the file of the header's file_bytes, fills the header in the mapping, names the file.
  * Returns the mapping or NULL. */
 static struct bh_ring_header *create_file(const char *path, const struct bh_ring_header *header)
@@ -121,6 +131,11 @@ static struct bh_ring_header *create_file(const char *path, const struct bh_ring
     int saved;
 
     if (dir < 0) {
+        return NULL;
+    }
+    if (!size_allowed(header->file_bytes)) {
+        close(dir);
+        errno = EFBIG;
         return NULL;
     }
     snprintf(temporary, sizeof(temporary), ".%u-%llu-%u.tmp", header->pid,

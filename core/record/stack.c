@@ -15,12 +15,12 @@ struct code_names {
     uint32_t file, function;
 };
 
-static struct bh_map stacks; /* hash of the walk -> stack id, or LOST */
+static struct bh_map stacks; /* hash of the walk -> stack id */
 static struct bh_map frames; /* hash of (code, at) -> frame id */
 static struct bh_map codes;  /* code -> its two string ids */
 
-/* A stack that found the arena full: not tried again. */
-#define LOST UINT64_MAX
+/* The arena is full: new stacks are counted and not looked at any more. */
+static bool full;
 
 static uint32_t intern_frame(const struct bh_python_frame *frame)
 {
@@ -74,12 +74,12 @@ static __attribute__((noinline)) uint32_t miss(uint64_t hash, uint32_t depth)
 
     pthread_mutex_lock(&bh_arena_lock);
     if (bh_emit.header != NULL) {
-        id = write_stack(depth);
-        if (id == 0) {
+        id = full ? 0 : write_stack(depth);
+        if (id == 0 || bh_map_put(&stacks, hash, id) != 0) {
+            full = true;
             bh_emit.header->stacks_lost++;
             bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
         }
-        (void)bh_map_put(&stacks, hash, id == 0 ? LOST : id);
     }
     pthread_mutex_unlock(&bh_arena_lock);
     return id;
@@ -98,7 +98,7 @@ uint32_t bh_stack_capture(void)
     }
     known = bh_map_get(&stacks, hash);
     if (BH_LIKELY(known != 0)) {
-        return known == LOST ? 0 : (uint32_t)known;
+        return (uint32_t)known;
     }
     return miss(hash, bh_options.depth);
 }

@@ -175,7 +175,7 @@ struct bh_ring_header {
     uint64_t lost;         /* events dropped because the ring was full, in total */
     uint64_t active_bytes; /* the recorder's own sums, right even after losses */
     uint64_t cache_bytes;
-    uint64_t stacks_lost;      /* stacks not kept because the arena was full */
+    uint64_t stacks_lost;      /* arrays made without a stack because the arena was full */
     uint64_t small_count;      /* allocations below min_size_bytes, not recorded one by one */
     uint64_t small_bytes;      /* their real sizes, in total */
     uint64_t small_live_bytes; /* of these, still active */

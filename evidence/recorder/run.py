@@ -58,7 +58,8 @@ class Bench:
                    str(HERE / script), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         report = json.loads((run_dir / "report.json").read_text())
-        return json.loads(done.stdout.splitlines()[-1]), report["recorder"], (run_dir / "events.bhe").stat().st_size
+        log = run_dir / "events.bhe"
+        return json.loads(done.stdout.splitlines()[-1]), report["recorder"], log.stat().st_size if record else 0
 
 
 def create(bench, repeats):

@@ -3,13 +3,14 @@ that the job never notices."""
 import collections
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import tempfile
 import unittest
 
 import ring_file
-from bulkhead_fixture import BIN, PYTHON, wait_until
+from bulkhead_fixture import BIN, PYTHON
 from ring_file import FLAG_CHILD, FLAG_DESC_WORD, FLAG_LINKS, FLAG_LOSSY, FLAG_STREAMS, WALK_PUBLIC, WALK_RAW
 
 LIBRARY = pathlib.Path(os.environ.get("BULKHEAD_RECORD_LIBRARY", BIN.parent / "lib/libbulkhead-record.so"))
@@ -269,6 +270,15 @@ class Options(Recorded):
         ring = self.ring()
         self.assertEqual((ring.state, ring.slot_count), (ring_file.STATE_REFUSED, 0))
         self.assertIn("BULKHEAD_RECORD", ring.reason)
+
+    def test_a_file_size_limit_is_no_death(self):
+        """Growing a file beyond RLIMIT_FSIZE is answered with SIGXFSZ: the ring must not try."""
+        done = self.run_program("small_and_large", preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        ring = self.ring()
+        self.assertEqual(ring.state, ring_file.STATE_REFUSED)
+        self.assertIn("file size limit", ring.reason)
 
     def test_a_missing_folder_disturbs_nobody(self):
         environment = {**self.environment(), "BULKHEAD_RING_DIR": "/nonexistent/rings"}
