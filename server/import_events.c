@@ -7,6 +7,7 @@
 void bh_import_events_done(struct bh_import_events *events)
 {
     bh_bytes_done(&events->bytes);
+    bh_bytes_done(&events->names);
     bh_bytes_done(&events->segments);
 }
 
@@ -67,11 +68,13 @@ static void note_segment(const struct bh_evlog_segment *segment, const unsigned 
         .first_sequence = segment->first_sequence,
         .last_sequence = segment->last_sequence,
         .lost = segment->lost_before,
-        .definitions = segment->definitions,
         .offset = (uint32_t)events->bytes.length,
         .length = length,
+        .names_offset = (uint32_t)events->names.length,
     };
 
+    bh_import_names_pack(segment, &events->names);
+    entry.names_length = (uint32_t)events->names.length - entry.names_offset;
     bh_bytes_append(&events->bytes, data, length);
     bh_bytes_append(&events->segments, &entry, sizeof entry);
     if (segment->last_sequence > 0)
@@ -138,7 +141,7 @@ static int take_segments(struct bh_import *import, struct bh_import_job *job,
     }
     if (events->segments.length > 0)
         note_totals(job, row, place);
-    if (events->bytes.failed || events->segments.failed)
+    if (events->bytes.failed || events->names.failed || events->segments.failed)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "Out of memory");
     return result < 0 ? result : 0;
 }
@@ -232,11 +235,14 @@ static int store_segments(struct bh_import *import, int64_t key,
     size_t count = events->segments.length / sizeof *list;
 
     for (size_t i = 0; i < count; i++) {
-        int result = bh_db_run(&import->db, BH_IMPORT_SQL_SEGMENT_INSERT, diag, "iiiiiib", key,
+        int result = bh_db_run(&import->db, BH_IMPORT_SQL_SEGMENT_INSERT, diag, "iiiiib", key,
                                (int64_t)list[i].number, (int64_t)list[i].first_sequence,
                                (int64_t)list[i].last_sequence, (int64_t)list[i].lost,
-                               (int64_t)list[i].definitions, events->bytes.data + list[i].offset,
-                               (size_t)list[i].length);
+                               events->bytes.data + list[i].offset, (size_t)list[i].length);
+        if (result >= 0 && list[i].names_length > 0)
+            result = bh_db_run(&import->db, BH_IMPORT_SQL_DEFINITION_INSERT, diag, "iib", key,
+                               (int64_t)list[i].number, events->names.data + list[i].names_offset,
+                               (size_t)list[i].names_length);
         if (result < 0)
             return result;
     }

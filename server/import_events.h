@@ -8,12 +8,13 @@
 
 struct bh_import_segment {
     uint64_t number, first_sequence, last_sequence, lost;
-    uint64_t definitions;
-    uint32_t offset, length; /* in bytes */
+    uint32_t offset, length;             /* in bytes */
+    uint32_t names_offset, names_length; /* in names; length 0 = it defines nothing */
 };
 
 struct bh_import_events {
     struct bh_bytes bytes;    /* whole segments */
+    struct bh_bytes names;    /* segments of definitions alone */
     struct bh_bytes segments; /* struct bh_import_segment each */
 };
 

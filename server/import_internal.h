@@ -106,6 +106,10 @@ int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
 int bh_import_charge_finish(struct bh_import *import, struct bh_import_job *job, int dirfd,
                             struct bh_diag *diag);
 
+/* Appends a segment that holds nothing but the definitions of the one given, under its number;
+ * nothing when it has none. */
+void bh_import_names_pack(const struct bh_evlog_segment *segment, struct bh_bytes *ret_bytes);
+
 /* ---- the trace tables' writer ---- */
 struct bh_import_levels {
     struct bh_trace_rows rows;

@@ -98,10 +98,15 @@ static const char traces_1[] =
     " id INTEGER PRIMARY KEY,"
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
     " number INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL,"
-    " lost INTEGER NOT NULL, definitions INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
+    " lost INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX segment_number ON segment(job, number);"
     "CREATE INDEX segment_sequence ON segment(job, first_sequence, number) WHERE last_sequence>0;"
-    "CREATE INDEX segment_defining ON segment(job, number) WHERE definitions>0;"
+    /* the definitions of a segment that has any, as a segment of their own: names are loaded from
+     * here without touching the events */
+    "CREATE TABLE definition("
+    " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"
+    " number INTEGER NOT NULL, data BLOB NOT NULL,"
+    " PRIMARY KEY(job, number)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE level("
     " id INTEGER PRIMARY KEY,"
     " job INTEGER NOT NULL REFERENCES job(key) ON DELETE CASCADE,"

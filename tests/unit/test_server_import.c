@@ -142,8 +142,8 @@ static const char *const dumps[] = {
     " segments, trace_mono_ns, trace_wall_us, trace_peak_sequence, trace_began_us, trace_event_us,"
     " report, report_reason, import_complete FROM job ORDER BY id",
     "SELECT number, sequence, kind, at_ns, data FROM record ORDER BY job, number",
-    "SELECT number, first_sequence, last_sequence, lost, definitions, data FROM segment"
-    " ORDER BY job, number",
+    "SELECT number, first_sequence, last_sequence, lost, data FROM segment ORDER BY job, number",
+    "SELECT number, data FROM definition ORDER BY job, number",
     "SELECT series, level, number, data FROM level ORDER BY job, series, level, number",
     "SELECT sequence, at_us, next_segment, data FROM keyframe ORDER BY job, sequence",
     "SELECT reason, number, from_us, to_us, count FROM loss ORDER BY job, reason, number",
@@ -629,7 +629,8 @@ static void test_purge_removes_directory_and_rows(void **state)
     assert_int_equal(fstatat(f->maker.jobs_fd, f->maker.id, &info, 0), -1);
     close_database(f);
     dump(f->maker.state, &rows);
-    assert_string_equal((char *)rows.data, "-- 0\n-- 1\n-- 2\n-- 3\n-- 4\n-- 5\n-- 6\n-- 7\n");
+    assert_string_equal((char *)rows.data,
+                        "-- 0\n-- 1\n-- 2\n-- 3\n-- 4\n-- 5\n-- 6\n-- 7\n-- 8\n");
     bh_bytes_done(&rows);
 }
 
