@@ -313,10 +313,12 @@ void bh_tool_record_json(struct bh_bytes *out, const struct bh_record *record,
     bh_json_string(&json, "by", record->by_scribe ? "scribe" : "decider");
     bh_json_string(&json, "record", bh_record_kind_text((int)record->kind));
     bh_json_i64(&json, "at_us", bh_clock_epoch_us(anchor, record->at));
+    bh_json_object(&json, "data"); /* apart: members are called "record" and "kind" as well */
     for (size_t i = 0; i < sizeof MEMBERS / sizeof MEMBERS[0]; i++) {
         if (MEMBERS[i].kind == record->kind)
             put_member(&json, &MEMBERS[i], record, anchor);
     }
+    bh_json_end(&json);
     bh_json_end(&json);
     bh_bytes_append(out, "\n", 1);
 }
