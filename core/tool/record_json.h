@@ -5,7 +5,8 @@
 #include "core/base/bytes.h"
 #include "core/model/record.h"
 
-/* Appends {"seq","by","record","at_us","data":{members}} and a newline. Times are epoch microseconds. */
+/* Appends {"seq","by","record","at_us","data":{members}} and a newline. Times are epoch
+ * microseconds. */
 void bh_tool_record_json(struct bh_bytes *out, const struct bh_record *record,
                          struct bh_anchor anchor);
 
