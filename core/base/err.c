@@ -103,7 +103,8 @@ int bh_err_from_errno(int errno_value)
     }
 }
 
-static void fill(struct bh_diag *diag, const char *field, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void fill(struct bh_diag *diag, const char *field,
+                                                       const char *format, va_list arguments)
 {
     (void)vsnprintf(diag->detail, sizeof diag->detail, format, arguments);
     (void)snprintf(diag->field, sizeof diag->field, "%s", field ? field : "");
