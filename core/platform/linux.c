@@ -28,6 +28,9 @@
 #endif
 #define KCMP_VM_NUMBER 1 /* KCMP_VM of linux/kcmp.h */
 #define MAX_POLL_FDS   64
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 static int signal_fd = -1;
 
@@ -86,9 +89,23 @@ static int collect_signals(void *self)
     return signal_fd < 0 ? bh_linux_open_error(errno) : BH_OK;
 }
 
+extern const char __executable_start[], etext[]; /* the linker's */
+
+/* The stop path runs once, at the worst moment: its code is mapped now, not fault by fault then. */
+static void populate_code(void)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)__executable_start & ~(page - 1);
+    uintptr_t to = ((uintptr_t)etext + page - 1) & ~(page - 1);
+    /* numbers become an address again: the range is that of two symbols */
+    void *area = (void *)from;
+    (void)madvise(area, to - from, MADV_POPULATE_READ);
+}
+
 static bool lock_memory(void *self)
 {
     (void)self;
+    populate_code();
 #ifdef MCL_ONFAULT
     return mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
 #else
