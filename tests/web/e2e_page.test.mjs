@@ -101,6 +101,25 @@ describe("the page", { skip: why || false }, () => {
     await clickText(page, ".inst button", /^By Python stack$/);
   });
 
+  test("allocations: a block tells its size, its primitive and its stack", async () => {
+    await go(`#/jobs/${ended.id}/allocations`, ".blk .legend span");
+    await page.focus(".blk canvas");
+    await page.keyboard.press("Home");
+    await until(
+      async () => /8\.0 MiB, 8,388,6\d\d bytes, RandomBits/.test(await textOf(page, ".blk .ft")),
+      "the first block",
+    );
+    await page.keyboard.press("Enter");
+    assert.match(await textOf(page, ".stacklist"), /leak\.py:14 keep/);
+    const drawn = await page.$eval(".blk canvas", (c) => {
+      const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+      return new Set(
+        Array.from({ length: d.length / 4 }, (_, i) => (d[i * 4] << 16) | (d[i * 4 + 1] << 8) | d[i * 4 + 2]),
+      ).size;
+    });
+    assert.ok(drawn > 4, "blocks are painted");
+  });
+
   for (const scheme of ["light", "dark"]) {
     test(`nothing overflows at any width, ${scheme}`, async () => {
       await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
@@ -145,6 +164,7 @@ describe("the page", { skip: why || false }, () => {
       ["launch", "#/launch", ".launch[open]"],
       ["timeline", `#/jobs/${ended.id}/timeline`, ".plot.ready"],
       ["live", `#/jobs/${steady.id}/timeline`, ".plot.ready"],
+      ["allocations", `#/jobs/${ended.id}/allocations`, ".blk .legend span"],
       ["report", `#/jobs/${ended.id}/report`, ".rep .sec"],
       ["logs", `#/jobs/${ended.id}/logs`, ".log .lines div"],
     ];

@@ -1,5 +1,5 @@
 // The page: log in by the link's fragment, fetch, follow, and show the view that the address names.
-// Routes: #/jobs, #/launch, #/jobs/ID/(timeline|report|logs)?from&to&at
+// Routes: #/jobs, #/launch, #/jobs/ID/(timeline|allocations|report|logs)?from&to&at
 
 import { api, NoAnswer } from "./lib/api.js";
 import { connect, keepHost, on, store } from "./lib/store.js";
@@ -22,7 +22,7 @@ function parse() {
   const parts = path.split("/").filter(Boolean);
   const params = Object.fromEntries(new URLSearchParams(q));
   if (parts[0] === "jobs" && parts[1]) {
-    const tab = ["timeline", "report", "logs"].includes(parts[2]) ? parts[2] : "timeline";
+    const tab = ["timeline", "allocations", "report", "logs"].includes(parts[2]) ? parts[2] : "timeline";
     return { name: "job", id: decodeURIComponent(parts[1]), tab, params };
   }
   return { name: "jobs", form: parts[0] === "launch" };

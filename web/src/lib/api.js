@@ -100,6 +100,8 @@ export const api = {
   remove: (id) => send("DELETE", jobPath(id)),
   timeline: (id, params, signal) => getJson(`${jobPath(id)}/timeline${query(params)}`, signal),
   live: (id, params, signal) => getJson(`${jobPath(id)}/live${query(params)}`, signal),
+  events: (id, from, limit, signal) =>
+    getJson(`${jobPath(id)}/memory-events${query({ from, limit })}`, signal),
   report: (id) => getJson(`${jobPath(id)}/report?merged=1`),
   /** Bytes of a stream from an offset on, or up to `to` (exclusive): {bytes, size}. */
   async log(id, stream, from, signal, to = null) {

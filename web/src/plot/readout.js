@@ -89,7 +89,7 @@ function difference(set, id, a, b, formula) {
     return;
   }
   const n = a.max - b.max;
-  set(id, n < 0 ? "0 B" : bytes(n), formula, null, `${exact(n)} bytes`);
+  set(id, bytes(n), formula, null, `${exact(n)} bytes`);
 }
 
 function reason(model, key, us) {

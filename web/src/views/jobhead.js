@@ -19,6 +19,7 @@ import { actionButtons, askRemove } from "./actions.js";
 const EARLY_US = 8e6; // a program may take its time to import MLX
 const TABS = [
   ["timeline", "Timeline"],
+  ["allocations", "Allocations"],
   ["report", "Report"],
   ["logs", "Logs"],
 ];
@@ -57,6 +58,14 @@ export class JobHead {
         }),
       ),
     );
+  }
+
+  /** Timeline and allocations share their range: the links carry it. */
+  setRange({ from, to }) {
+    const q = from && to ? `?from=${from}&to=${to}` : "";
+    for (const id of ["timeline", "allocations"]) {
+      this.tabs[id].setAttribute("href", `#/jobs/${this.get().id}/${id}${q}`);
+    }
   }
 
   setTab(tab) {

@@ -4,12 +4,13 @@ import { announce, h } from "../lib/dom.js";
 import { api } from "../lib/api.js";
 import { on, putJob, store } from "../lib/store.js";
 import { isLive, stateView } from "../lib/words.js";
+import { AllocView } from "./allocview.js";
 import { JobHead } from "./jobhead.js";
 import { LogsView } from "./logsview.js";
 import { ReportView } from "./reportview.js";
 import { TimelineView } from "./timelineview.js";
 
-const TABS = { timeline: TimelineView, report: ReportView, logs: LogsView };
+const TABS = { timeline: TimelineView, allocations: AllocView, report: ReportView, logs: LogsView };
 const HEAD_MS = 1000;
 
 export class JobView {
@@ -43,6 +44,7 @@ export class JobView {
       params,
     );
     this.head.setTab(tab);
+    this.head.setRange(params);
     this.el.append(this.head.el, this.tab.el);
     this.offs = [
       on(`job:${this.id}`, () => this.changed()),
@@ -90,6 +92,7 @@ export class JobView {
   }
 
   route(params, push) {
+    this.head.setRange(params);
     const q = new URLSearchParams(params).toString();
     const hash = `#/jobs/${this.id}/${this.tabName}${q ? `?${q}` : ""}`;
     push ? this.nav.push(hash) : this.nav.replace(hash);

@@ -119,7 +119,8 @@ export class TimelineView {
   async first() {
     const job = this.host.get();
     const crossed = job.outcome?.cause === "limit_exceeded";
-    await this.showInstant({ at: isLive(job) ? "end" : crossed ? "limit" : "peak" }, false, false);
+    const live = isLive(job);
+    await this.showInstant({ at: live ? "end" : crossed ? "limit" : "peak" }, false, !live);
   }
 
   async showInstant(ask, push, pin = true) {
