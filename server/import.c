@@ -113,19 +113,56 @@ static int load_row(struct bh_import *import, const char *id, struct bh_store_jo
     return 0;
 }
 
-static int load_job(struct bh_import *import, const char *id, struct bh_import_job **ret_job,
-                    struct bh_diag *diag)
+static int load_state(struct bh_import *import, const char *id, struct bh_import_job *job,
+                      struct bh_diag *diag)
+{
+    int result = load_row(import, id, &job->row, diag);
+
+    if (result >= 0)
+        result = load_place(import, job, diag);
+    return result;
+}
+
+static bool is_damage(int error)
+{
+    return error == BH_E_CHECKSUM || error == BH_E_MALFORMED || error == BH_E_VERSION ||
+           error == BH_E_TRUNCATED;
+}
+
+/* Brings the running state back. What cannot be continued (blobs of another version, a damaged one)
+ * is imported again from the run directory. */
+static int restore_job(struct bh_import *import, const char *id, struct bh_import_job *job,
+                       struct bh_diag *diag)
+{
+    int result;
+
+    if (job->place.events_offset == 0)
+        return 0;
+    result = bh_import_events_restore(import, job, diag);
+    if (!is_damage(result))
+        return result;
+    bh_ingest_free(job->ingest);
+    job->ingest = NULL;
+    result = bh_import_restart(import, job->row.key, diag);
+    return result < 0 ? result : load_state(import, id, job, diag);
+}
+
+static int load_job(struct bh_import *import, const char *id, int dirfd,
+                    struct bh_import_job **ret_job, struct bh_diag *diag)
 {
     struct bh_import_job *job = calloc(1, sizeof *job);
+    bool restarted = false;
     int result;
 
     if (!job)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "Out of memory");
-    result = load_row(import, id, &job->row, diag);
-    if (result >= 0)
-        result = load_place(import, job, diag);
-    if (result >= 0 && job->place.events_offset > 0)
-        result = bh_import_events_restore(import, job, diag);
+    result = load_state(import, id, job, diag);
+    if (result >= 0 && !job->row.import_complete)
+        result = bh_import_check(import, job, dirfd, &restarted, diag);
+    if (result >= 0 && restarted)
+        result = load_state(import, id, job, diag);
+    if (result >= 0 && !job->row.import_complete)
+        result = restore_job(import, id, job, diag);
     if (result < 0) {
         job_free(job);
         return result;
@@ -148,8 +185,8 @@ static size_t place_for(const struct bh_import *import)
     return best;
 }
 
-static int find_job(struct bh_import *import, const char *id, struct bh_import_job **ret_job,
-                    struct bh_diag *diag)
+static int find_job(struct bh_import *import, const char *id, int dirfd,
+                    struct bh_import_job **ret_job, struct bh_diag *diag)
 {
     struct bh_import_job *job = NULL;
 
@@ -159,7 +196,7 @@ static int find_job(struct bh_import *import, const char *id, struct bh_import_j
     }
     if (!job) {
         size_t place;
-        int result = load_job(import, id, &job, diag);
+        int result = load_job(import, id, dirfd, &job, diag);
         if (result < 0)
             return result;
         place = place_for(import);
@@ -211,11 +248,6 @@ struct found {
     int damage; /* first damaged file's error, 0 none */
     struct bh_diag damage_diag;
 };
-
-static bool is_damage(int error)
-{
-    return error == BH_E_CHECKSUM || error == BH_E_MALFORMED || error == BH_E_VERSION;
-}
 
 static int note_damage(struct found *found, int result, const struct bh_diag *why,
                        struct bh_diag *diag)
@@ -369,7 +401,7 @@ int bh_import_step(struct bh_import *import, const char *id, int dirfd, bool end
 {
     struct bh_import_job *job;
     struct found found = {0};
-    int result = find_job(import, id, &job, diag);
+    int result = find_job(import, id, dirfd, &job, diag);
 
     if (result < 0)
         return result;

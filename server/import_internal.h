@@ -53,6 +53,14 @@ struct bh_import {
 int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64_t offset,
                    uint32_t budget, bool *ret_end, struct bh_diag *diag);
 
+/* Whether the files still are what was imported; if not, all of the job's derived rows are removed
+ * and it starts again (*ret_restarted: the job at hand is stale, load it again). */
+int bh_import_check(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+                    bool *ret_restarted, struct bh_diag *diag);
+
+/* Removes all of a job's derived rows and sets its place to the beginning. */
+int bh_import_restart(struct bh_import *import, int64_t key, struct bh_diag *diag);
+
 /* ---- journal ---- */
 
 /* Journal records decoded from one read and not stored yet. */

@@ -421,6 +421,76 @@ static void test_a_torn_end_waits_for_the_rest(void **state)
     bh_bytes_done(&tail);
 }
 
+/* A power cut took the last writes of the files, not of the database; adoption wrote on. */
+static void test_a_directory_that_lost_its_end_is_imported_again(void **state)
+{
+    struct fixture *f = *state;
+    struct stat journal, events;
+    struct bh_bytes a = {0}, b = {0};
+
+    open_database(f);
+    insert_row(f);
+    maker_begin(&f->maker);
+    maker_events(&f->maker, 9000);
+    maker_flush(&f->maker);
+    assert_int_equal(fstat(f->maker.journal_fd, &journal), 0);
+    f->maker.now_ns += 1000000000;
+    maker_samples(&f->maker, 10, 20);
+    maker_limit_crossed(&f->maker, 1096847360);
+    (void)step_all(f, false, 0);
+    assert_int_not_equal(row_of(f).limit_crossed_at.us, 0);
+    close_database(f);
+    assert_int_equal(ftruncate(f->maker.journal_fd, journal.st_size), 0);
+    f->maker.journal_sequence--;
+    f->maker.scribe_sequence--;
+    maker_outcome(&f->maker);
+    maker_report(&f->maker);
+    /* the last segment is gone too */
+    assert_int_equal(fstat(f->maker.events_fd, &events), 0);
+    assert_int_equal(ftruncate(f->maker.events_fd, events.st_size - 4000), 0);
+    open_database(f);
+    assert_true(step_all(f, true, 0).complete);
+    assert_int_equal(row_of(f).outcome, BH_OUTCOME_POLICY_INTERVENTION);
+    assert_int_equal(row_of(f).limit_crossed_at.us, 0);
+    assert_true(row_of(f).event_sequence < f->maker.sequence);
+    close_database(f);
+    dump(f->maker.state, &a);
+    reference(f, &b);
+    assert_same(&a, &b);
+    bh_bytes_done(&a);
+    bh_bytes_done(&b);
+}
+
+static void test_a_state_that_cannot_be_continued_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_bytes a = {0}, b = {0};
+    struct bh_diag diag = {0};
+
+    open_database(f);
+    insert_row(f);
+    maker_begin(&f->maker);
+    maker_events(&f->maker, 150000);
+    maker_flush(&f->maker);
+    (void)step_all(f, false, 0);
+    assert_int_equal(
+        bh_db_exec(&f->import->db, "UPDATE level SET data=x'00' WHERE level=255", &diag), 0);
+    close_database(f);
+    open_database(f);
+    maker_events(&f->maker, 1000);
+    maker_flush(&f->maker);
+    assert_int_equal(step_all(f, false, 0).event_sequence, f->maker.sequence);
+    maker_outcome(&f->maker);
+    maker_report(&f->maker);
+    assert_true(step_all(f, true, 0).complete);
+    close_database(f);
+    dump(f->maker.state, &a);
+    reference(f, &b);
+    assert_same(&a, &b);
+    bh_bytes_done(&a);
+    bh_bytes_done(&b);
+}
+
 static void damage(struct fixture *f, const char *name, off_t at)
 {
     int fd = openat(f->maker.dirfd, name, O_RDWR);
@@ -643,6 +713,8 @@ int main(void)
         T(test_steps_follow_a_growing_run),
         T(test_kill_at_any_point_loses_and_doubles_nothing),
         T(test_a_torn_end_waits_for_the_rest),
+        T(test_a_directory_that_lost_its_end_is_imported_again),
+        T(test_a_state_that_cannot_be_continued_is_made_again),
         T(test_damage_keeps_what_was_before),
         T(test_a_journal_without_outcome_is_said_so),
         T(test_no_failed_allocation_harms_the_database),
