@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 
@@ -123,6 +124,26 @@ def exceptions():
                 print(type(error).__name__)
         mark()
     show(mx.ones((5,)))
+
+
+def throwing():
+    """An exception out of an operation's own evaluation, through the recorder's frames. Nothing is evaluated after
+    it: plain MLX may hang then."""
+    def truncated_file():
+        with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            mx.save(file.name, mx.ones((1000,)))
+            array = mx.load(file.name)
+            os.truncate(file.name, 200)
+            mx.eval(array)
+
+    cases = {"inverse": lambda: mx.eval(mx.linalg.inv(mx.zeros((3, 3)), stream=mx.cpu)),
+             "svd": lambda: mx.eval(*mx.linalg.svd(mx.full((3, 3), float("nan")), stream=mx.cpu)),
+             "load": truncated_file}
+    try:
+        cases[sys.argv[2]]()
+    except RuntimeError as error:
+        print(str(error).split("]")[0])
+    mark()
 
 
 def streams():

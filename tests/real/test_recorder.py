@@ -104,6 +104,21 @@ class Oracle(Recorded):
         self.check("exceptions", 20)
 
 
+class Throwing(Recorded):
+    def test_exceptions_pass_through(self):
+        for case in ("inverse", "svd", "load"):
+            with self.subTest(case):
+                plain = subprocess.run([PYTHON, str(PROGRAMS), "throwing", case], text=True, capture_output=True,
+                                       timeout=DEADLINE_S)
+                done = self.run_program("throwing", case)
+                self.assertTrue(plain.stdout.startswith("["))
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (plain.returncode, plain.stdout, plain.stderr))
+                ring, = self.rings()
+                self.assert_oracle(ring)
+                ring.path.unlink()
+
+
 class Concurrency(Recorded):
     """Several threads: at rest, and after every event while nobody empties the cache."""
 
