@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""What watching costs while nothing happens: members that hold memory far below their limit.
+
+1, 16 and 64 members at the default schedule (50 ms when far from the limit), and a job that hovers 8 MiB below its
+limit, where readings are dense. Series are CPU in per cent of one core, each over `--seconds`: the decider alone, and
+all of the run's processes with the scribe.
+"""
+from common import FIXED, GIB, MIB, Bench, Result, arguments, share_over
+
+
+def main():
+    args = arguments(__doc__, seconds=8.0, rounds=5)
+    bench = Bench(args.bin)
+    result = Result("supervise/idle", unit="per cent of one core", compared_with="the fixed 50 ms schedule, same run",
+                    note="members are forked after the parent touched 4 MiB; hover: one process, 8 MiB below 1 GiB")
+    for members in (1, 16, 64):
+        decider, everything = [], []
+        for _ in range(args.rounds):
+            run = bench.start("load", "workers", 4 * MIB, members - 1, "idle", limit=8 * GIB).ready()
+            one, all_ = share_over(run, args.seconds)
+            run.end()
+            decider.append(one)
+            everything.append(all_)
+        result.series(f"{members} members, decider", decider)
+        result.series(f"{members} members, all processes", everything)
+    for label, options in (("adaptive", ()), ("fixed 50 ms", FIXED)):
+        decider, everything, readings = [], [], []
+        for _ in range(args.rounds):
+            run = bench.start("load", "hold", "anon", GIB - 8 * MIB, limit=GIB, options=options).ready()
+            one, all_ = share_over(run, args.seconds)
+            report = run.end()
+            decider.append(one)
+            everything.append(all_)
+            assert report["outcome"]["kind"] == "child_exited", report["outcome"]
+            readings.append(report["supervisor"]["complete_samples"])
+        result.series(f"hover 8 MiB below the limit, {label}, decider", decider, readings=max(readings))
+        result.series(f"hover 8 MiB below the limit, {label}, all processes", everything)
+    result.save()
+
+
+if __name__ == "__main__":
+    main()
