@@ -20,13 +20,13 @@ from measure import Result  # noqa: E402
 
 
 def build_bench(build: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    libraries = [build / "lib" / f"libbh_{name}.a" for name in ("server", "viz", "wire", "model", "base")]
+    libraries = [build / "lib" / f"libbh_{name}.a" for name in ("server", "api", "viz", "wire", "model", "base")]
     missing = [str(library.relative_to(build)) for library in libraries if not library.exists()]
     if missing:
         sys.exit(f"not built: {', '.join(missing)}; build the tree first")
     program = folder / "store_bench"
     subprocess.run(["cc", "-std=gnu11", "-O2", "-D_GNU_SOURCE", f"-I{ROOT}", f"-I{ROOT / 'tests/support'}",
-                    str(ROOT / "evidence/traces/store_bench.c"), *map(str, libraries), "-lsqlite3", "-lpthread",
+                    str(ROOT / "evidence/traces/store_bench.c"), *map(str, libraries), "-lsqlite3", "-ljansson", "-lpthread",
                     "-o", str(program)], check=True)
     return program
 
