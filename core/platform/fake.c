@@ -349,6 +349,63 @@ static int signal_group(void *self, int group, int number)
     return BH_E_UNSUPPORTED; /* the loop addresses processes only */
 }
 
+static int cgroup_make(void *self, const struct bh_cgroup_wish *wish, struct bh_cgroup *ret_cgroup,
+                       char *ret_reason, size_t reason_size)
+{
+    struct bh_fake *fake = self;
+    *ret_cgroup = (struct bh_cgroup){
+        .made = fake->cgroup_memory, .memory = fake->cgroup_memory, .kill = fake->cgroup_memory};
+    fake->cgroup_max = wish->max_bytes;
+    fake->cgroup_high = wish->high_bytes;
+    (void)snprintf(ret_reason, reason_size, "%s", fake->cgroup_memory ? "" : "none in the script");
+    return BH_OK;
+}
+
+static int cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
+                        uint64_t high_bytes)
+{
+    (void)cgroup;
+    ((struct bh_fake *)self)->cgroup_max = max_bytes;
+    ((struct bh_fake *)self)->cgroup_high = high_bytes;
+    return BH_OK;
+}
+
+static int cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes)
+{
+    (void)cgroup;
+    *ret_bytes = ((struct bh_fake *)self)->cgroup_bytes;
+    return BH_OK;
+}
+
+static int cgroup_events(void *self, const struct bh_cgroup *cgroup,
+                         struct bh_cgroup_events *ret_events)
+{
+    (void)cgroup;
+    *ret_events = ((struct bh_fake *)self)->cgroup_events;
+    return BH_OK;
+}
+
+static int cgroup_kill(void *self, const struct bh_cgroup *cgroup)
+{
+    struct bh_fake *fake = self;
+    (void)cgroup;
+    fake->cgroup_kills++;
+    return BH_OK;
+}
+
+static int cgroup_populated(void *self, const struct bh_cgroup *cgroup)
+{
+    (void)self;
+    (void)cgroup;
+    return 0;
+}
+
+static void cgroup_remove(void *self, struct bh_cgroup *cgroup)
+{
+    (void)self;
+    cgroup->made = false;
+}
+
 /* The next thing the script has in store, if it comes before `until`. */
 static uint64_t next_moment(const struct bh_fake *fake, uint64_t until_ns)
 {
@@ -431,6 +488,13 @@ void bh_fake_init(struct bh_fake *fake, struct bh_platform *ret_platform)
         .reap = reap,
         .child_stopped = child_stopped,
         .signal_group = signal_group,
+        .cgroup_make = cgroup_make,
+        .cgroup_limit = cgroup_limit,
+        .cgroup_charge = cgroup_charge,
+        .cgroup_events = cgroup_events,
+        .cgroup_kill = cgroup_kill,
+        .cgroup_populated = cgroup_populated,
+        .cgroup_remove = cgroup_remove,
         .wait = wait_for,
     };
 }

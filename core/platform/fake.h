@@ -64,6 +64,11 @@ struct bh_fake {
     uint64_t jump_ns;        /* the next wait lasts this much longer: a closed lid */
     struct bh_platform_host host;
     struct bh_platform_memory memory;
+    bool cgroup_memory;    /* a control group with the memory controller can be had */
+    uint64_t cgroup_bytes; /* its charge */
+    uint64_t cgroup_max, cgroup_high;
+    struct bh_cgroup_events cgroup_events;
+    unsigned cgroup_kills;
 };
 
 /* Fills ret_platform with the fake's functions; both must outlive their use. */

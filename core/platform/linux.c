@@ -240,6 +240,13 @@ static const struct bh_platform linux_platform = {
     .reap = reap,
     .child_stopped = child_stopped,
     .signal_group = signal_group,
+    .cgroup_make = bh_linux_cgroup_make,
+    .cgroup_limit = bh_linux_cgroup_limit,
+    .cgroup_charge = bh_linux_cgroup_charge,
+    .cgroup_events = bh_linux_cgroup_events,
+    .cgroup_kill = bh_linux_cgroup_kill,
+    .cgroup_populated = bh_linux_cgroup_populated,
+    .cgroup_remove = bh_linux_cgroup_remove,
     .wait = wait_for,
 };
 

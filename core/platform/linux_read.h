@@ -51,4 +51,22 @@ int bh_linux_memory(void *self, struct bh_platform_memory *ret_memory);
 /* linux_cgroup.c: the smallest limit of the control groups above us, 0 = none known. */
 uint64_t bh_linux_outer_limit(void);
 
+/* linux_cgroup_own.c */
+int bh_linux_cgroup_make(void *self, const struct bh_cgroup_wish *wish,
+                         struct bh_cgroup *ret_cgroup, char *ret_reason, size_t reason_size);
+int bh_linux_cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
+                          uint64_t high_bytes);
+int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
+int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
+                           struct bh_cgroup_events *ret_events);
+int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup);
+int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup);
+void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup);
+
+/* Pure parts of it, for tests: where cgroup2 is mounted (mountinfo) and our group (cgroup). */
+bool bh_linux_find_cgroup2(const char *mountinfo, char *ret_path, size_t size);
+bool bh_linux_find_own_group(const char *text, char *ret_path, size_t size);
+/* "KEY N" lines, as in memory.stat and memory.events; false when the key is absent. */
+bool bh_linux_keyed(const char *text, const char *key, uint64_t *ret_value);
+
 #endif

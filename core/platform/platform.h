@@ -79,6 +79,30 @@ struct bh_launch {
     bool set_nice;
 };
 
+/* ---- a control group of our own (version 2) ---------------------------------------------------
+ */
+
+/* Each feature is detected for itself: a hybrid host offers kill without the memory controller. */
+struct bh_cgroup {
+    bool made;
+    bool memory, kill, freeze; /* controller; cgroup.kill; cgroup.freeze */
+    int dir_fd;                /* the rest only while made */
+    int stat_fd, swap_fd;      /* memory.stat, memory.swap.current; -1 without */
+    int events_fd;             /* memory.events, -1 without */
+    char path[1024];           /* absolute */
+    char procs_path[1088];     /* absolute, of cgroup.procs: for struct bh_launch */
+};
+
+struct bh_cgroup_wish {
+    const char *run_id;
+    uint64_t max_bytes;  /* memory.max, 0 = none */
+    uint64_t high_bytes; /* memory.high, 0 = none */
+};
+
+struct bh_cgroup_events {
+    uint64_t oom_kills, highs;
+};
+
 /* ---- reaped children ------------------------------------------------------------------------- */
 
 struct bh_reaped {
@@ -172,6 +196,21 @@ struct bh_platform {
     /* Whether this child is stopped by a signal since the last call. */
     bool (*child_stopped)(void *self, int pid);
     int (*signal_group)(void *self, int group, int signal);
+
+    /* Makes a group below our own, where that is allowed. BH_OK also when there is none: ret_cgroup
+     * says what was had, ret_reason (may stay "") why not all. */
+    int (*cgroup_make)(void *self, const struct bh_cgroup_wish *wish, struct bh_cgroup *ret_cgroup,
+                       char *ret_reason, size_t reason_size);
+    int (*cgroup_limit)(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
+                        uint64_t high_bytes);
+    /* anon + shmem + page tables + swap: shared pages once. */
+    int (*cgroup_charge)(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
+    int (*cgroup_events)(void *self, const struct bh_cgroup *cgroup,
+                         struct bh_cgroup_events *ret_events);
+    int (*cgroup_kill)(void *self, const struct bh_cgroup *cgroup);
+    /* 1, 0, or an error when unknown. */
+    int (*cgroup_populated)(void *self, const struct bh_cgroup *cgroup);
+    void (*cgroup_remove)(void *self, struct bh_cgroup *cgroup);
 
     /* Returns at until, at a signal or when a descriptor is ready. */
     int (*wait)(void *self, struct bh_wait *wait);

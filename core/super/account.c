@@ -1,5 +1,6 @@
 /* What is kept for the report while the job runs: peaks, growth, latencies, the status, the
  * outcome. Nothing here decides. */
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -248,7 +249,7 @@ void bh_account_status(const struct bh_loop *loop, struct bh_status *ret_status)
     status.state = job_state(loop);
     status.policy_state = (uint8_t)loop->policy.current;
     status.mode = loop->spec->mode;
-    status.boundary = BH_BOUNDARY_SAMPLED;
+    status.boundary = bh_loop_kernel_enforced(loop) ? BH_BOUNDARY_KERNEL : BH_BOUNDARY_SAMPLED;
     status.supervisor_pid = loop->run->decider_pid;
     status.root_pid = loop->members.root_pid;
     status.root_start_token = loop->root_start_token;

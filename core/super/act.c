@@ -115,6 +115,10 @@ bool bh_loop_kill_tree(struct bh_loop *loop, const char *reason, uint64_t decide
     /* a retry is for everybody who still is there */
     for (size_t i = 0; i < loop->members.count; i++)
         loop->members.items[i].kill_sent = false;
+    /* the group's own KILL reaches also whom no look has found yet; the walk counts and reaches who
+     * left the group */
+    if (loop->cgroup.kill)
+        (void)loop->os->cgroup_kill(loop->os->self, &loop->cgroup);
     chase(loop, &delivery);
     note_signal(loop, SIGKILL, reason, &delivery, decided_at_ns);
     release_large(loop);

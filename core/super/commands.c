@@ -217,6 +217,7 @@ static int change_limits(struct bh_loop *loop, const struct request *request, st
     if (result < 0)
         return result;
     loop->config = changed;
+    bh_loop_follow_limits(loop);
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_CONFIG_CHANGE);
     record.config_change.revision = ++loop->limits_revision;
     record.config_change.limit_bytes = changed.bands.limit_bytes;

@@ -84,6 +84,7 @@ int bh_launch_job(struct bh_loop *loop, const struct bh_inherited *inherited, ch
             .parent_death_signal = spec->stop_signal,
             .terminal_fd = loop->terminal_fd,
             .oom_score_adj = 1000,
+            .cgroup_procs = loop->cgroup.made ? loop->cgroup.procs_path : NULL,
             .nofile_soft = inherited->nofile_soft,
             .nofile_hard = inherited->nofile_hard,
             .nice_value = inherited->nice_value,

@@ -100,7 +100,9 @@ static void tell_empty(struct bh_loop *loop)
                                         bh_loop_policy_time(loop, loop->os->now(loop->os->self))};
     event.exited.has_final_bytes = loop->account.charge.status == BH_VALUE_AVAILABLE;
     event.exited.final_bytes = loop->account.charge.value;
-    loop->empty_proven = loop->subreaper;
+    loop->empty_proven =
+        loop->subreaper ||
+        (loop->cgroup.made && loop->os->cgroup_populated(loop->os->self, &loop->cgroup) == 0);
     loop->empty = true;
     bh_loop_feed(loop, &event);
 }

@@ -84,7 +84,9 @@ struct bh_loop {
     bool subreaper, memory_locked, realtime;
     uint32_t limits_revision;
     int mrelease_fd;
-    struct bh_proc owner; /* who asked for the job, while owner_known */
+    struct bh_cgroup cgroup; /* the kernel ring, where there is one */
+    char cgroup_reason[96];  /* why it is not in force, "" when it is */
+    struct bh_proc owner;    /* who asked for the job, while owner_known */
     bool owner_known;
     int terminal_fd; /* foreground: the terminal that was handed to the job, -1 = none */
     int own_group;
@@ -96,6 +98,14 @@ struct bh_loop {
 void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_run *run);
 /* The root runs. */
 int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag);
+/* Before launch: the kernel ring with the bands of the spec. */
+void bh_loop_make_cgroup(struct bh_loop *loop);
+/* Whether the kernel itself holds the job below its emergency band. */
+bool bh_loop_kernel_enforced(const struct bh_loop *loop);
+/* After the limits changed. */
+void bh_loop_follow_limits(struct bh_loop *loop);
+/* The kernel's own evidence that it killed for want of memory since launch. */
+bool bh_loop_kernel_killed(const struct bh_loop *loop);
 /* One wait and what follows from it. Returns false when the run is over: the tree is empty or given
  * up; EMPTY and OUTCOME are stored then. */
 bool bh_loop_turn(struct bh_loop *loop);

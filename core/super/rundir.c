@@ -180,8 +180,20 @@ int bh_rundir_find_runtime(struct bh_run *run, struct bh_diag *diag)
     return BH_OK;
 }
 
+/* A decider that was killed leaves its job's control group behind; an empty one goes. */
+static void remove_cgroup(const struct bh_run *run)
+{
+    struct bh_bytes path = {0};
+    if (run->runtime_fd >= 0 &&
+        bh_io_read_file(run->runtime_fd, BH_RUN_CGROUP_NAME, PATH_MAX, &path, NULL) == BH_OK &&
+        path.data && path.data[0] == '/')
+        (void)rmdir((const char *)path.data);
+    bh_bytes_done(&path);
+}
+
 void bh_rundir_remove_runtime(struct bh_run *run)
 {
+    remove_cgroup(run);
     if (run->runtime_path[0])
         (void)bh_io_remove_tree(AT_FDCWD, run->runtime_path, NULL);
     if (run->temporary && run->path[0])

@@ -175,6 +175,17 @@ uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct 
     return member->zombie ? 0 : bh_charge_member_bound(&member->charge, sampler->page_bytes);
 }
 
+/* The group's own sum has shared pages once: it replaces the bound, and no round is needed. */
+static bool take_kernel_charge(struct bh_sampler *sampler)
+{
+    uint64_t bytes;
+    if (!sampler->cgroup || !sampler->cgroup->memory ||
+        sampler->os->cgroup_charge(sampler->os->self, sampler->cgroup, &bytes) < 0)
+        return false;
+    sampler->total.bound_bytes = bytes;
+    return true;
+}
+
 enum round_wish {
     ROUND_NONE,
     ROUND_INFORMS, /* a warning or a peak would be said that may be wrong */
@@ -215,7 +226,8 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     bool complete = read_all(sampler, captured);
     settle_shared(sampler);
     add_up(sampler);
-    enum round_wish wish = complete ? wish_round(sampler, bands) : ROUND_NONE;
+    bool kernel = take_kernel_charge(sampler);
+    enum round_wish wish = complete && !kernel ? wish_round(sampler, bands) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
         exact_round(sampler);
@@ -224,7 +236,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         captured = sampler->os->now(sampler->os->self);
         complete = read_all(sampler, captured);
         add_up(sampler);
-    } else if (complete) {
+    } else if (complete && !kernel) {
         bh_charge_settle(sampler->tree, &sampler->total);
     }
     note_peak(sampler, complete && (exact || wish == ROUND_NONE));

@@ -9,6 +9,7 @@ struct bh_sampler {
     const struct bh_platform *os;
     struct bh_members *members;
     struct bh_charge_tree *tree;
+    const struct bh_cgroup *cgroup; /* with the memory controller its charge decides; may be NULL */
     uint64_t page_bytes;
     uint64_t ring_bytes;           /* of the recorder, mapped into the job: taken off */
     struct bh_mono relist_at;      /* when threads are listed again in any case */

@@ -37,6 +37,7 @@
 #define BH_RUN_OUT_NAME     "out.log"
 #define BH_RUN_ERR_NAME     "err.log"
 #define BH_RUN_RINGS_NAME   "rings"
+#define BH_RUN_CGROUP_NAME  "cgroup" /* in the runtime folder: path of the job's control group */
 
 struct bh_run {
     struct bh_job_spec *spec; /* resolved; lives as long as the run */
@@ -76,7 +77,8 @@ void bh_run_policy_config(const struct bh_job_spec *spec, struct bh_policy_confi
 int bh_rundir_open(const char *path, struct bh_run *run, struct bh_diag *diag);
 /* Makes a run directory (NULL: a temporary one below the runtime place) and takes the lock. */
 int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag);
-/* BH_E_EXISTS when the directory holds a finished or broken-off run: nothing of it is overwritten. */
+/* BH_E_EXISTS when the directory holds a finished or broken-off run: nothing of it is overwritten.
+ */
 int bh_rundir_refuse_used(const struct bh_run *run, struct bh_diag *diag);
 /* Makes the runtime folder, rings, and `runtime` in the run directory. */
 int bh_rundir_make_runtime(struct bh_run *run, struct bh_diag *diag);

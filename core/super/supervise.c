@@ -80,11 +80,14 @@ static void note_host(struct bh_loop *one, const struct bh_platform_host *facts)
     host->page_bytes = facts->page_bytes;
     host->memory_bytes = facts->memory_bytes;
     host->available_bytes = facts->available_bytes;
-    host->boundary = BH_BOUNDARY_SAMPLED;
-    copy_text(host->metric, sizeof host->metric, facts->metric);
+    host->boundary = bh_loop_kernel_enforced(one) ? BH_BOUNDARY_KERNEL : BH_BOUNDARY_SAMPLED;
+    host->cgroup = one->cgroup.made;
+    copy_text(host->mechanism, sizeof host->mechanism,
+              bh_loop_kernel_enforced(one) ? "cgroup_v2 memory.max" : "");
+    copy_text(host->metric, sizeof host->metric,
+              one->cgroup.memory ? "cgroup anon + shmem + pagetables + swap" : facts->metric);
     copy_text(host->metric_note, sizeof host->metric_note, facts->metric_note);
-    copy_text(host->cgroup_reason, sizeof host->cgroup_reason,
-              facts->cgroup_reason[0] ? facts->cgroup_reason : "");
+    copy_text(host->cgroup_reason, sizeof host->cgroup_reason, one->cgroup_reason);
     host->outer_limit_bytes = facts->outer_limit_bytes;
     host->subreaper = one->subreaper;
     host->pidfd = facts->pidfd;
@@ -153,6 +156,7 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
     loop.memory_locked = os->lock_memory(os->self);
     if (os->memory(os->self, &memory) == BH_OK)
         loop.account.oom_kills_before = memory.oom_kills;
+    bh_loop_make_cgroup(&loop);
     note_host(&loop, &facts);
     return BH_OK;
 }
@@ -229,6 +233,8 @@ static void finish(const struct bh_supervise *supervise, struct bh_supervise_end
     say_final(report_error);
     bh_peers_done(&loop.peers);
     bh_checkpoint_done(&loop.checkpoint);
+    if (loop.cgroup.made)
+        loop.os->cgroup_remove(loop.os->self, &loop.cgroup);
     (void)flock(run->lock_fd, LOCK_UN);
     *ret_end = (struct bh_supervise_end){
         .outcome = loop.outcome,

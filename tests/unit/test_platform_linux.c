@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -302,6 +303,61 @@ static void test_host(void **state)
     assert_int_equal(memory.total_bytes, host.memory_bytes);
 }
 
+static void test_cgroup_texts(void **state)
+{
+    (void)state;
+    char path[64];
+    uint64_t value = 0;
+    static const char mounts[] =
+        "30 20 0:5 / /proc rw - proc proc rw\n"
+        "40 31 0:38 /part /sys/fs/part rw,relatime - cgroup2 cgroup2 rw\n"
+        "41 31 0:38 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+    assert_true(bh_linux_find_cgroup2(mounts, path, sizeof path));
+    assert_string_equal(path, "/sys/fs/cgroup");
+    assert_false(bh_linux_find_cgroup2(mounts, path, 5));
+    assert_false(bh_linux_find_cgroup2("30 20 0:5 / /proc rw - proc proc rw\n", path, sizeof path));
+    assert_false(bh_linux_find_cgroup2("", path, sizeof path));
+    assert_true(bh_linux_find_own_group("4:memory:/a\n0::/user.slice/x\n", path, sizeof path));
+    assert_string_equal(path, "/user.slice/x");
+    assert_false(bh_linux_find_own_group("4:memory:/a\n", path, sizeof path));
+    static const char events[] = "low 0\nhigh 7\noom 1\noom_kill 2\noom_group_kill 3\n";
+    assert_true(bh_linux_keyed(events, "oom_kill", &value));
+    assert_int_equal(value, 2);
+    assert_true(bh_linux_keyed(events, "high", &value));
+    assert_int_equal(value, 7);
+    assert_false(bh_linux_keyed(events, "oo", &value));
+}
+
+/* Skips where no group can be made, as in most containers. */
+static void test_cgroup_of_our_own(void **state)
+{
+    (void)state;
+    struct bh_cgroup cgroup;
+    char reason[96] = "";
+    struct bh_cgroup_wish wish = {.run_id = "unit-test", .max_bytes = 100 * MIB};
+    assert_int_equal(os->cgroup_make(os->self, &wish, &cgroup, reason, sizeof reason), BH_OK);
+    if (!cgroup.made) {
+        assert_true(reason[0] != '\0');
+        skip();
+    }
+    assert_true(cgroup.memory || reason[0] != '\0');
+    assert_int_equal(os->cgroup_populated(os->self, &cgroup), 0);
+    pid_t pid = child(NULL);
+    int fd = open(cgroup.procs_path, O_WRONLY);
+    char number[16];
+    int length = snprintf(number, sizeof number, "%d", (int)pid);
+    assert_int_equal(write(fd, number, (size_t)length), length);
+    (void)close(fd);
+    assert_int_equal(os->cgroup_populated(os->self, &cgroup), 1);
+    if (os->cgroup_kill(os->self, &cgroup) != BH_OK)
+        (void)kill(pid, SIGKILL);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    os->cgroup_remove(os->self, &cgroup);
+    assert_int_equal(access(cgroup.path, F_OK), -1);
+}
+
 static int choose_host(void **state)
 {
     (void)state;
@@ -321,6 +377,8 @@ int main(void)
         cmocka_unit_test(test_launch_failures_are_typed),
         cmocka_unit_test(test_sender_of_a_message),
         cmocka_unit_test(test_host),
+        cmocka_unit_test(test_cgroup_texts),
+        cmocka_unit_test(test_cgroup_of_our_own),
     };
     return cmocka_run_group_tests(tests, choose_host, NULL);
 }

@@ -349,6 +349,62 @@ static void test_stranger_with_a_used_number_is_not_signalled(void **state)
     fixture_free(fixture);
 }
 
+static void test_kernel_ring_decides_and_needs_no_round(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->fake.cgroup_memory = true;
+    fixture->fake.cgroup_bytes = 300 * MIB;
+    fixture->root->anon_bytes = 800 * MIB;
+    for (int i = 0; i < 4; i++)
+        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID);
+    fixture_init_loop(fixture);
+    bh_loop_make_cgroup(fixture->loop);
+    assert_int_equal(fixture->fake.cgroup_max, fixture->spec.emergency_bytes);
+    assert_int_equal(fixture->fake.cgroup_high, 0);
+    assert_true(bh_loop_kernel_enforced(fixture->loop));
+    assert_int_equal(bh_loop_launched(fixture->loop, ROOT_PID, NULL), BH_OK);
+    assert_false(fixture_run(fixture, S));
+    assert_int_equal(fixture->loop->account.charge.value, 300 * MIB);
+    assert_int_equal(fixture->fake.rollups, 0);
+    fixture->fake.cgroup_bytes = 2 * GIB;
+    assert_true(fixture_run(fixture, S));
+    assert_int_equal(fixture->fake.cgroup_kills, 1);
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    fixture_free(fixture);
+}
+
+static void test_kernel_ring_leaves_ending_to_term(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->fake.cgroup_memory = true;
+    fixture->spec.emergency_action = BH_EMERGENCY_TERM;
+    fixture->spec.brake = true;
+    fixture_init_loop(fixture);
+    bh_loop_make_cgroup(fixture->loop);
+    assert_int_equal(fixture->fake.cgroup_max, 0);
+    assert_int_equal(fixture->fake.cgroup_high, GIB);
+    assert_false(bh_loop_kernel_enforced(fixture->loop));
+    fixture_free(fixture);
+}
+
+static void test_kernel_oom_is_told_from_a_strangers_kill(void **state)
+{
+    (void)state;
+    for (int oom = 0; oom < 2; oom++) {
+        struct fixture *fixture = fixture_new();
+        fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
+        fixture->root->ends_with = SIGKILL;
+        fixture_launch(fixture);
+        fixture->fake.memory.oom_kills = (uint64_t)oom;
+        assert_true(fixture_run(fixture, 10 * S));
+        assert_int_equal(fixture_outcome(fixture)->cause,
+                         oom ? BH_CAUSE_KERNEL_OOM : BH_CAUSE_KILLED_BY_OTHER);
+        fixture_free(fixture);
+    }
+}
+
 static void test_launch_failure_is_an_outcome(void **state)
 {
     (void)state;
@@ -384,6 +440,9 @@ int main(void)
         cmocka_unit_test(test_owner_that_was_gone_before),
         cmocka_unit_test(test_observe_never_stops),
         cmocka_unit_test(test_stranger_with_a_used_number_is_not_signalled),
+        cmocka_unit_test(test_kernel_ring_decides_and_needs_no_round),
+        cmocka_unit_test(test_kernel_ring_leaves_ending_to_term),
+        cmocka_unit_test(test_kernel_oom_is_told_from_a_strangers_kill),
         cmocka_unit_test(test_launch_failure_is_an_outcome),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

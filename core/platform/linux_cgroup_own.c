@@ -1,0 +1,292 @@
+/* The kernel ring of supervision.md section 5: a control group (version 2) of the job's own, where
+ * one may be made. Its absence is normal and never an error. */
+#ifdef __linux__
+
+#include "core/platform/linux_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* ---- texts ------------------------------------------------------------------------------------
+ */
+
+bool bh_linux_keyed(const char *text, const char *key, uint64_t *ret_value)
+{
+    size_t length = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, length) == 0 && line[length] == ' ') {
+            line += length;
+            *ret_value = bh_linux_number(&line);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool copy_part(const char *from, size_t length, char *ret_text, size_t size)
+{
+    if (length >= size)
+        return false;
+    memcpy(ret_text, from, length);
+    ret_text[length] = '\0';
+    return true;
+}
+
+/* "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw": field 5 of a line whose type,
+ * behind " - ", is cgroup2. A mount of a part of the tree (field 4 is not "/") shows other paths
+ * than /proc/self/cgroup does: not used. */
+bool bh_linux_find_cgroup2(const char *mountinfo, char *ret_path, size_t size)
+{
+    for (const char *line = mountinfo; line && *line;) {
+        const char *end = strchr(line, '\n');
+        size_t length = end ? (size_t)(end - line) : strlen(line);
+        const char *type = memmem(line, length, " - cgroup2 ", 11);
+        const char *at = line;
+        for (int field = 1; type && field < 4 && at; field++) {
+            at = memchr(at, ' ', (size_t)(type - at));
+            at = at ? at + 1 : NULL;
+        }
+        if (type && at && strncmp(at, "/ ", 2) == 0)
+            return copy_part(at + 2, strcspn(at + 2, " "), ret_path, size);
+        line = end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+bool bh_linux_find_own_group(const char *text, char *ret_path, size_t size)
+{
+    for (const char *line = text; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        if (strncmp(line, "0::/", 4) == 0)
+            return copy_part(line + 3, length - 3, ret_path, size);
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+/* ---- may we -----------------------------------------------------------------------------------
+ */
+
+static bool has_delegation(const char *path)
+{
+    char value[8] = "";
+    return (getxattr(path, "user.delegate", value, sizeof value - 1) > 0 && value[0] == '1') ||
+           (getxattr(path, "trusted.delegate", value, sizeof value - 1) > 0 && value[0] == '1');
+}
+
+/* Where systemd rules, only a delegated part of the tree is ours to change. */
+static bool is_delegated(const char *root, const char *group)
+{
+    char path[1024];
+    if (access("/run/systemd/system", F_OK) < 0)
+        return true;
+    size_t length = strlen(group);
+    for (;;) {
+        int n = snprintf(path, sizeof path, "%s%.*s", root, (int)length, group);
+        if (n > 0 && (size_t)n < sizeof path && has_delegation(path))
+            return true;
+        if (!length)
+            return false;
+        do
+            length--;
+        while (length && group[length] != '/');
+    }
+}
+
+/* The absolute path of our own group, or the reason why nothing can be made there. */
+static const char *find_place(char *ret_path, size_t size)
+{
+    static char text[16384]; /* before launch only; mountinfo can be long */
+    char root[512], group[512];
+    if (bh_linux_read_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) <= 0 ||
+        !bh_linux_find_cgroup2(text, root, sizeof root))
+        return "no cgroup version 2 is mounted";
+    if (bh_linux_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0 ||
+        !bh_linux_find_own_group(text, group, sizeof group))
+        return "this process is in no group of cgroup version 2";
+    if (strcmp(group, "/") == 0)
+        group[0] = '\0';
+    if (!is_delegated(root, group))
+        return "the control group is not delegated to us";
+    int n = snprintf(ret_path, size, "%s%s", root, group);
+    if (n < 0 || (size_t)n >= size)
+        return "the path of the control group is too long";
+    return access(ret_path, W_OK) == 0 ? NULL : "control groups are read-only here";
+}
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+static int write_file(int dir_fd, const char *name, const char *text)
+{
+    int fd = openat(dir_fd, name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return bh_err_from_errno(errno);
+    ssize_t n = write(fd, text, strlen(text));
+    int result = n < 0 ? bh_err_from_errno(errno) : BH_OK;
+    (void)close(fd);
+    return result;
+}
+
+static int write_limit(int dir_fd, const char *name, uint64_t bytes)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
+    return write_file(dir_fd, name, bytes ? text : "max");
+}
+
+static bool exists(int dir_fd, const char *name)
+{
+    return faccessat(dir_fd, name, F_OK, 0) == 0;
+}
+
+/* The memory controller has to be passed on by our own group, which the kernel refuses while
+ * processes (we ourselves) sit in it, except at the root. */
+static void pass_memory_on(const char *own)
+{
+    int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)write_file(fd, "cgroup.subtree_control", "+memory");
+    (void)close(fd);
+}
+
+static void detect(struct bh_cgroup *cgroup)
+{
+    cgroup->memory = exists(cgroup->dir_fd, "memory.max") && exists(cgroup->dir_fd, "memory.stat");
+    cgroup->kill = exists(cgroup->dir_fd, "cgroup.kill");
+    cgroup->freeze = exists(cgroup->dir_fd, "cgroup.freeze");
+    if (!cgroup->memory)
+        return;
+    cgroup->stat_fd = openat(cgroup->dir_fd, "memory.stat", O_RDONLY | O_CLOEXEC);
+    cgroup->swap_fd = openat(cgroup->dir_fd, "memory.swap.current", O_RDONLY | O_CLOEXEC);
+    cgroup->events_fd = openat(cgroup->dir_fd, "memory.events", O_RDONLY | O_CLOEXEC);
+    cgroup->memory = cgroup->stat_fd >= 0;
+}
+
+static const char *make(const struct bh_cgroup_wish *wish, struct bh_cgroup *cgroup)
+{
+    char own[768];
+    const char *reason = find_place(own, sizeof own);
+    if (reason)
+        return reason;
+    pass_memory_on(own);
+    int n = snprintf(cgroup->path, sizeof cgroup->path, "%s/bulkhead-%s", own, wish->run_id);
+    if (n < 0 || (size_t)n >= sizeof cgroup->path)
+        return "the path of the control group is too long";
+    if (mkdir(cgroup->path, 0755) < 0)
+        return "a control group could not be made";
+    (void)snprintf(cgroup->procs_path, sizeof cgroup->procs_path, "%s/cgroup.procs", cgroup->path);
+    cgroup->dir_fd = open(cgroup->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cgroup->dir_fd < 0 || access(cgroup->procs_path, W_OK) < 0) {
+        bh_linux_cgroup_remove(NULL, cgroup);
+        return "processes cannot be moved into a control group here";
+    }
+    cgroup->made = true;
+    detect(cgroup);
+    return cgroup->memory ? NULL : "the memory controller is not available to our control group";
+}
+
+int bh_linux_cgroup_make(void *self, const struct bh_cgroup_wish *wish,
+                         struct bh_cgroup *ret_cgroup, char *ret_reason, size_t reason_size)
+{
+    struct bh_cgroup cgroup = {.dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1};
+    const char *reason = make(wish, &cgroup);
+    if (cgroup.memory) {
+        (void)write_file(cgroup.dir_fd, "memory.oom.group", "1");
+        if (bh_linux_cgroup_limit(self, &cgroup, wish->max_bytes, wish->high_bytes) < 0)
+            reason = "the control group takes no limits";
+    }
+    (void)snprintf(ret_reason, reason_size, "%s", reason ? reason : "");
+    *ret_cgroup = cgroup;
+    return BH_OK;
+}
+
+int bh_linux_cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
+                          uint64_t high_bytes)
+{
+    (void)self;
+    if (!cgroup->memory)
+        return BH_E_UNSUPPORTED;
+    int result = write_limit(cgroup->dir_fd, "memory.max", max_bytes);
+    int brake = write_limit(cgroup->dir_fd, "memory.high", high_bytes);
+    return result < 0 ? result : brake;
+}
+
+int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes)
+{
+    (void)self;
+    char text[4096];
+    uint64_t anon = 0, shmem = 0, tables = 0, swap = 0;
+    int length = bh_linux_pread(cgroup->stat_fd, text, sizeof text);
+    if (length <= 0)
+        return length < 0 ? length : BH_E_AGAIN;
+    if (!bh_linux_keyed(text, "anon", &anon) || !bh_linux_keyed(text, "shmem", &shmem))
+        return BH_E_MALFORMED;
+    (void)bh_linux_keyed(text, "pagetables", &tables);
+    if (cgroup->swap_fd >= 0 && bh_linux_pread(cgroup->swap_fd, text, sizeof text) > 0) {
+        const char *at = text;
+        swap = bh_linux_number(&at);
+    }
+    *ret_bytes = anon + shmem + tables + swap;
+    return BH_OK;
+}
+
+int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
+                           struct bh_cgroup_events *ret_events)
+{
+    (void)self;
+    char text[1024];
+    struct bh_cgroup_events events = {0};
+    int length = bh_linux_pread(cgroup->events_fd, text, sizeof text);
+    if (length < 0)
+        return length;
+    (void)bh_linux_keyed(text, "oom_kill", &events.oom_kills);
+    (void)bh_linux_keyed(text, "high", &events.highs);
+    *ret_events = events;
+    return BH_OK;
+}
+
+int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup)
+{
+    (void)self;
+    return cgroup->kill ? write_file(cgroup->dir_fd, "cgroup.kill", "1") : BH_E_UNSUPPORTED;
+}
+
+int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup)
+{
+    (void)self;
+    char text[256];
+    uint64_t populated = 0;
+    int length = bh_linux_read_at(cgroup->dir_fd, "cgroup.events", text, sizeof text);
+    if (length < 0)
+        return length;
+    return bh_linux_keyed(text, "populated", &populated) ? populated != 0 : BH_E_MALFORMED;
+}
+
+static void close_one(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup)
+{
+    (void)self;
+    close_one(&cgroup->stat_fd);
+    close_one(&cgroup->swap_fd);
+    close_one(&cgroup->events_fd);
+    close_one(&cgroup->dir_fd);
+    if (cgroup->path[0])
+        (void)rmdir(cgroup->path);
+    cgroup->made = cgroup->memory = cgroup->kill = cgroup->freeze = false;
+}
+
+#endif

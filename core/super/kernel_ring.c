@@ -1,0 +1,57 @@
+/* The kernel ring of one job: limits of its control group, its last word on who was killed. */
+#include <string.h>
+
+#include "core/base/io.h"
+#include "core/super/loop.h"
+
+/* With emergency_action term the kernel must not kill what the policy would only ask to end. */
+static uint64_t max_bytes(const struct bh_loop *loop)
+{
+    bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
+    bool kill = loop->config.emergency_action == BH_POLICY_EMERGENCY_KILL;
+    return enforce && kill ? loop->config.bands.emergency_bytes : 0;
+}
+
+static uint64_t high_bytes(const struct bh_loop *loop)
+{
+    bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
+    return enforce && loop->spec->brake ? loop->config.bands.limit_bytes : 0;
+}
+
+void bh_loop_make_cgroup(struct bh_loop *loop)
+{
+    struct bh_cgroup_wish wish = {
+        .run_id = loop->run->id, .max_bytes = max_bytes(loop), .high_bytes = high_bytes(loop)};
+    (void)loop->os->cgroup_make(loop->os->self, &wish, &loop->cgroup, loop->cgroup_reason,
+                                sizeof loop->cgroup_reason);
+    loop->sampler.cgroup = &loop->cgroup;
+    /* for whoever cleans up after a decider that was killed */
+    if (loop->cgroup.made && loop->run->runtime_fd >= 0)
+        (void)bh_io_replace(loop->run->runtime_fd, BH_RUN_CGROUP_NAME, loop->cgroup.path,
+                            strlen(loop->cgroup.path), false, NULL);
+}
+
+void bh_loop_follow_limits(struct bh_loop *loop)
+{
+    if (loop->cgroup.memory)
+        (void)loop->os->cgroup_limit(loop->os->self, &loop->cgroup, max_bytes(loop),
+                                     high_bytes(loop));
+}
+
+bool bh_loop_kernel_enforced(const struct bh_loop *loop)
+{
+    return loop->cgroup.memory && max_bytes(loop) > 0;
+}
+
+bool bh_loop_kernel_killed(const struct bh_loop *loop)
+{
+    struct bh_cgroup_events events;
+    struct bh_platform_memory memory;
+    /* its own group tells of its own processes only; the host's counter is taken with a root that
+     * died of a KILL which was not ours */
+    if (loop->cgroup.memory)
+        return loop->os->cgroup_events(loop->os->self, &loop->cgroup, &events) == BH_OK &&
+               events.oom_kills > 0;
+    return loop->os->memory(loop->os->self, &memory) == BH_OK &&
+           memory.oom_kills > loop->account.oom_kills_before;
+}
