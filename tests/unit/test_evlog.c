@@ -14,6 +14,7 @@
 
 #include "core/base/io.h"
 #include "core/wire/evlog.h"
+#include "scratch.h"
 
 static const char RUN_ID[] = "0mhq2v9k3dx7c1p5n8tb";
 static const struct bh_anchor ANCHOR = {{5000000000ull}, {1796002200000000ll}};
@@ -224,6 +225,25 @@ static void every_kind_comes_back(void **state)
     }
     assert_int_equal(seen, total);
     assert_true(number > 1);
+    bh_bytes_done(&bytes);
+    close(fd);
+}
+
+/* The bytes of every kind, pinned: a changed byte is a changed format. */
+static void golden_file(void **state)
+{
+    (void)state;
+    int fd = temporary_file();
+    struct bh_evlog_writer *writer = open_writer(fd);
+    for (size_t i = 0; i < KINDS; i++) {
+        assert_int_equal(bh_evlog_writer_add(writer, &EVERY_KIND[i]), 0);
+        if (i == KINDS / 2)
+            assert_int_equal(bh_evlog_writer_flush(writer), 0);
+    }
+    assert_int_equal(bh_evlog_writer_flush(writer), 0);
+    bh_evlog_writer_free(writer);
+    struct bh_bytes bytes = read_all(fd);
+    assert_true(golden_equal("wire/evlog.bin", bytes.data, bytes.length));
     bh_bytes_done(&bytes);
     close(fd);
 }
@@ -450,6 +470,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_comes_back),
+        cmocka_unit_test(golden_file),
         cmocka_unit_test(resumes_at_every_cut),
         cmocka_unit_test(times_are_carried_on),
         cmocka_unit_test(reports_next_ids),

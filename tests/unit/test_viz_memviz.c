@@ -9,9 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <inttypes.h>
-
 #include "core/viz/memviz.h"
+#include "scratch.h"
 #include "viz_log.h"
 
 static struct bh_bytes export_log(struct viz_log *log, const struct bh_memviz_options *options)
@@ -27,28 +26,9 @@ static struct bh_bytes export_log(struct viz_log *log, const struct bh_memviz_op
 
 static void compare_golden(const char *name, const struct bh_bytes *out)
 {
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/tests/golden/pickle/%s.pickle", BH_SOURCE_DIR, name);
-    if (getenv("BH_UPDATE_GOLDEN")) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-        assert_true(fd >= 0);
-        assert_int_equal(bh_io_write_full(fd, out->data, out->length), 0);
-        close(fd);
-        return;
-    }
-    struct bh_bytes golden = {0};
-    int fd = open(path, O_RDONLY);
-    if (fd < 0)
-        fail_msg("%s is missing", path);
-    unsigned char buffer[4096];
-    ssize_t got;
-    while ((got = read(fd, buffer, sizeof buffer)) > 0)
-        bh_bytes_append(&golden, buffer, (size_t)got);
-    close(fd);
-    if (golden.length != out->length || memcmp(golden.data, out->data, out->length) != 0)
-        fail_msg("%s: %zu bytes written, %zu expected, or other ones", name, out->length,
-                 golden.length);
-    bh_bytes_done(&golden);
+    char path[64];
+    (void)snprintf(path, sizeof path, "pickle/%s.pickle", name);
+    assert_true(golden_equal(path, out->data, out->length));
 }
 
 static void check_log(struct viz_log *log, const char *name,
