@@ -21,6 +21,10 @@
 #define WAIT_IDLE_NS (100 * BH_NS_PER_MS)
 #define BUSY_SLOTS   4096
 
+/* A scribe that dies again and again dies of its own fault: then there is none rather than a storm.
+ */
+#define MAX_TAKEOVERS 64
+
 /* A decider that does not end after the report is in place is left to itself. */
 #define FAREWELL_NS (30 * BH_NS_PER_S)
 
@@ -375,7 +379,9 @@ int bh_scribe_main(struct bh_run *run)
     if (!scribe)
         return 1;
     bh_log_setup("scribe", BH_LOG_INFO);
-    for (;;) {
+    /* the caller's `ulimit -f` is a full disk to us, not a death */
+    (void)signal(SIGXFSZ, SIG_IGN);
+    for (int takeovers = 0; takeovers < MAX_TAKEOVERS; takeovers++) {
         forget(scribe, run);
         if (standby_start(scribe) == 1)
             continue; /* the scribe before us died: begin again, with a standby of our own */

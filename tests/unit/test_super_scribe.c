@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "core/super/finish.h"
@@ -260,14 +261,90 @@ static void test_unwritable(void **state)
     assert_false(run_dir_has(dir, "report.json"));
 }
 
+/* The disk is full in the middle of a run (a file size limit stands for it). */
+static void test_disk_full(void **state)
+{
+    struct run_dir *dir = *state;
+    struct bh_queue_scribe words;
+    struct rlimit before, small;
+    enum bh_journal_end end;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 8000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    start(dir); /* its processes inherit the limit */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    run_dir_begin(dir, (int)getpid());
+    for (int i = 0; i < 200; i++)
+        run_dir_put_kind(dir, BH_RECORD_ADVISORY);
+    bh_queue_wake(dir->state.queue);
+    assert_true(WAIT_FOR((bh_queue_scribe(dir->state.queue, &words), words.artifact_error != 0)));
+    assert_int_equal(words.artifact_error, BH_E_NOSPACE);
+    run_dir_end(dir);
+    leave(dir);
+    assert_true(WAIT_FOR(run_dir_unlocked(dir)));
+    assert_false(run_dir_has(dir, "report.json"));
+    int whole = run_dir_count(dir, BH_RECORD_ADVISORY, NULL, &end);
+    assert_true(whole > 0 && whole < 200); /* what fitted is readable */
+    assert_int_equal(end, BH_JOURNAL_TRUNCATED);
+    assert_int_equal(run_dir_count(dir, BH_RECORD_OUTCOME, NULL, NULL), 0);
+}
+
+/* The pages of a samples file last two minutes at most: the other one begins anew. */
+static void test_samples_turn(void **state)
+{
+    struct run_dir *dir = *state;
+    struct bh_store *store = calloc(1, sizeof *store);
+    struct bh_record record;
+    assert_int_equal(bh_store_open(store, &dir->state, dir->state.queue, NULL), BH_OK);
+    for (uint64_t s = 1; s <= 200; s++) {
+        memset(&record, 0, sizeof record);
+        record.kind = BH_RECORD_SAMPLE;
+        record.at.ns = s * BH_NS_PER_S;
+        record.sample.captured_at = record.at;
+        record.sample.bytes = available(s);
+        assert_int_equal(bh_queue_put(dir->state.queue, &record), BH_OK);
+        if (s % 10 == 0)
+            (void)bh_store_take(store);
+    }
+    bh_store_flush_span(store);
+    bh_store_close(store);
+    free(store);
+    struct bh_journal_reader *reader = NULL;
+    uint64_t first[2] = {0, 0}, last[2] = {0, 0};
+    for (int number = 0; number < 2; number++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "samples.%d", number);
+        int fd = openat(dir->run.fd, name, O_RDONLY);
+        assert_int_equal(bh_journal_reader_new(fd, &reader, NULL), BH_OK);
+        while (bh_journal_reader_next(reader, &record) == 1) {
+            first[number] = first[number] ? first[number] : record.sample.bytes.value;
+            last[number] = record.sample.bytes.value;
+        }
+        bh_journal_reader_free(reader);
+        (void)close(fd);
+    }
+    assert_int_equal(first[0], 121);
+    assert_int_equal(last[0], 180);
+    assert_int_equal(first[1], 181);
+    assert_int_equal(last[1], 200);
+    assert_int_equal(run_dir_count(dir, BH_RECORD_SAMPLES, NULL, NULL), 200);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_whole_run),           TEST(test_scribe_killed),
-        TEST(test_standby_killed),        TEST(test_decider_lost),
-        TEST(test_decider_lost_stubborn), TEST(test_stranger_is_not_touched),
-        TEST(test_both_killed),           TEST(test_unwritable),
+        TEST(test_a_whole_run),
+        TEST(test_scribe_killed),
+        TEST(test_standby_killed),
+        TEST(test_decider_lost),
+        TEST(test_decider_lost_stubborn),
+        TEST(test_stranger_is_not_touched),
+        TEST(test_both_killed),
+        TEST(test_unwritable),
+        TEST(test_disk_full),
+        TEST(test_samples_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
