@@ -241,7 +241,7 @@ void bh_drain_stats(const struct bh_drain *drain, struct bh_record_recorder *ret
                                        .ring_bytes = bh_drain_ring_bytes(drain)};
 
     for (image = drain->images; image != NULL; image = image->next) {
-        if (!image->ended && !image->corrupt && image->id != 0) {
+        if (!image->ended && !image->corrupt && !image->unmapped && image->id != 0) {
             stats.active.value += plausible(image->header.active_bytes);
             stats.reserved.value +=
                 plausible(image->header.active_bytes) + plausible(image->header.cache_bytes);
@@ -267,7 +267,7 @@ uint64_t bh_drain_ring_bytes(const struct bh_drain *drain)
     uint64_t bytes = 0;
 
     for (image = drain->images; image != NULL; image = image->next) {
-        if (image->reader.fd >= 0 && !image->ended && !image->gone &&
+        if (image->reader.fd >= 0 && !image->ended && !image->gone && !image->unmapped &&
             image->reader.facts.slot_count != 0) {
             bytes += image->reader.facts.file_bytes;
         }

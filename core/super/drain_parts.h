@@ -128,14 +128,16 @@ struct bh_drain_image {
     uint32_t id;                  /* in the log; 0 = refused, nothing is logged */
     bool ended, corrupt, gone;    /* gone: the process is, found before the header was read */
     bool control_on;
+    bool unmapped; /* the process has become another program, as far as can be seen */
     struct bh_drain_list strings, frames, stacks;
     struct bh_drain_live live;
     struct bh_ring_slot *batch; /* BH_DRAIN_BATCH slots, taken from the ring, not yet applied */
     size_t batch_at, batch_count;
-    uint64_t lost_told; /* of header.lost, how many LOST records have said */
-    uint64_t holes;     /* slots that will never be filled */
-    uint64_t released;  /* tail as the ring knows it */
-    uint64_t asked_ns;  /* when the system was last asked whether the process lives */
+    uint64_t lost_told;   /* of header.lost, how many LOST records have said */
+    uint64_t holes;       /* slots that will never be filled */
+    uint64_t released;    /* tail as the ring knows it */
+    uint64_t image_token; /* of the process when it was first asked for, 0 = not yet */
+    uint64_t asked_ns;    /* when the system was last asked whether the process lives */
     struct bh_ring_name name;
 };
 

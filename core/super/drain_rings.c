@@ -165,12 +165,34 @@ void bh_drain_look_for_rings(struct bh_drain *drain)
     (void)closedir(folder);
 }
 
-/* An image is gone with its process, or when the same process has a later one (exec). Asking the
- * system about a process costs more than reading its ring, so it is not asked at every step. */
-static bool is_gone(const struct bh_drain *drain, struct bh_drain_image *image)
+/* Has the process ended, or become another program that does not have the ring mapped? What cannot
+ * be found out counts as no. */
+static bool process_left(struct bh_drain_image *image)
+{
+    const struct bh_platform *platform = bh_platform_host();
+    struct bh_proc_facts facts;
+    struct bh_proc proc;
+    bool same;
+    int rc = platform->proc_open(platform->self, (int)image->name.pid, &proc, &facts);
+
+    if (rc < 0) {
+        return rc == BH_E_NOT_FOUND;
+    }
+    same = proc.start_token == image->name.start_token;
+    platform->proc_close(platform->self, &proc);
+    if (!same || facts.state == 'X' || (facts.state == 'Z' && facts.threads <= 1)) {
+        return true;
+    }
+    if (image->image_token == 0) {
+        image->image_token = facts.image_token;
+    }
+    image->unmapped = image->image_token != facts.image_token;
+    return false;
+}
+
+static bool has_later_image(const struct bh_drain *drain, const struct bh_drain_image *image)
 {
     const struct bh_drain_image *other;
-    uint64_t now_ns = bh_clock_mono().ns;
 
     for (other = drain->images; other != NULL; other = other->next) {
         if (other->name.pid == image->name.pid &&
@@ -179,11 +201,23 @@ static bool is_gone(const struct bh_drain *drain, struct bh_drain_image *image)
             return true;
         }
     }
+    return false;
+}
+
+/* An image ends with its process, or when a later one of the same process appears. Asking the
+ * system about a process costs more than reading its ring, so it is not asked at every step. */
+static bool is_gone(const struct bh_drain *drain, struct bh_drain_image *image)
+{
+    uint64_t now_ns = bh_clock_mono().ns;
+
+    if (has_later_image(drain, image)) {
+        return true;
+    }
     if (now_ns - image->asked_ns < ASK_PERIOD_NS) {
         return false;
     }
     image->asked_ns = now_ns;
-    return !bh_platform_alive_exact((int)image->name.pid, image->name.start_token, 0);
+    return process_ended(image);
 }
 
 void bh_drain_refresh(struct bh_drain *drain, struct bh_drain_image *image, bool all_gone)

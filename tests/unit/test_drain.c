@@ -346,6 +346,46 @@ static void images_are_merged_by_time(void **state)
     assert_int_equal(count_of(fixture, BH_EVLOG_IMAGE_END), 1); /* the child's, not ours */
 }
 
+/* The owner becomes a program without MLX: its ring is not mapped any more, what it held is gone.
+ */
+static void an_exec_unmaps_the_ring(void **state)
+{
+    struct fixture *fixture = *state;
+    int go[2], tries;
+    uint64_t token;
+    pid_t child;
+    struct ring_maker other = fixture->ring;
+    struct bh_record_recorder stats;
+
+    assert_int_equal(pipe(go), 0);
+    child = fork();
+    if (child == 0) {
+        char byte;
+
+        (void)!read(go[0], &byte, 1);
+        (void)execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+        _exit(1);
+    }
+    assert_int_equal(bh_platform_start_token(child, &token), BH_OK);
+    ring_maker_file(&other, (uint32_t)child, token, 0, SLOTS, ARENA);
+    other.header->active_bytes = 100;
+    step(fixture);
+    bh_drain_stats(fixture->drain, &stats);
+    assert_int_equal(stats.active.value, 100);
+    assert_int_equal(stats.ring_bytes, 2 * other.header->file_bytes);
+    assert_int_equal(write(go[1], "x", 1), 1);
+    for (tries = 0; tries < 2000 && stats.ring_bytes != other.header->file_bytes; tries++) {
+        step(fixture);
+        (void)usleep(10000);
+        bh_drain_stats(fixture->drain, &stats);
+    }
+    assert_int_equal(stats.ring_bytes, other.header->file_bytes);
+    assert_int_equal(stats.active.value, 0);
+    end_sleeper((uint32_t)child);
+    (void)close(go[0]);
+    (void)close(go[1]);
+}
+
 static void a_refusal_is_reported(void **state)
 {
     struct fixture *fixture = *state;
@@ -542,6 +582,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(histories_are_repaired, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_and_holes_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(images_are_merged_by_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_exec_unmaps_the_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_is_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(recording_is_switched, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_come_from_the_rings, setup, teardown),
