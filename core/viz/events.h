@@ -35,9 +35,9 @@ struct bh_join {
     /* A LINK whose allocation has left already, or lay before the start; NULL = passed over. */
     int (*far)(void *context, const struct bh_evlog_record *link);
     void *context;
-    struct bh_event *ring; /* owned, BH_JOIN_EVENTS */
-    uint32_t *by_sequence; /* owned: sequence modulo BH_JOIN_EVENTS -> index into ring */
-    uint32_t first, count;
+    struct bh_event *ring; /* owned, capacity cells */
+    uint32_t *by_sequence; /* owned: sequence modulo capacity -> index into ring */
+    uint32_t capacity, first, count;
     int64_t at_us;
     bool began, ended;
 };

@@ -4,19 +4,38 @@
 #include "core/viz/events.h"
 #include "core/wire/evlog_record.h"
 
+#define FIRST_CAPACITY 256u
+
 int bh_join_begin(struct bh_join *join, const struct bh_trace_source *source, uint64_t number)
 {
     *join = (struct bh_join){.anchor = source->header.anchor};
-    join->ring = calloc(BH_JOIN_EVENTS, sizeof *join->ring);
-    join->by_sequence = calloc(BH_JOIN_EVENTS, sizeof *join->by_sequence);
-    if (!join->ring || !join->by_sequence) {
-        bh_join_done(join);
+    return bh_trace_reader_begin(&join->reader, source, number, false);
+}
+
+/* Most allocations get their LINK within a few records, so the ring is small until one does not.
+ * capacity is a power of two; by_sequence has as many cells. */
+static int grow(struct bh_join *join)
+{
+    uint32_t capacity = join->capacity ? join->capacity * 2 : FIRST_CAPACITY;
+    struct bh_event *ring = calloc(capacity, sizeof *ring);
+    uint32_t *by_sequence = calloc(capacity, sizeof *by_sequence);
+    if (!ring || !by_sequence) {
+        free(ring);
+        free(by_sequence);
         return BH_E_NOMEM;
     }
-    int error = bh_trace_reader_begin(&join->reader, source, number, false);
-    if (error < 0)
-        bh_join_done(join);
-    return error;
+    for (uint32_t i = 0; i < join->count; i++) {
+        ring[i] = join->ring[(join->first + i) & (join->capacity - 1)];
+        if (ring[i].record.sequence)
+            by_sequence[ring[i].record.sequence & (capacity - 1)] = i;
+    }
+    free(join->ring);
+    free(join->by_sequence);
+    join->ring = ring;
+    join->by_sequence = by_sequence;
+    join->capacity = capacity;
+    join->first = 0;
+    return BH_OK;
 }
 
 void bh_join_done(struct bh_join *join)
@@ -40,10 +59,11 @@ static bool waits(const struct bh_event *event)
 
 static int take_link(struct bh_join *join, const struct bh_evlog_record *link)
 {
-    uint32_t at = join->by_sequence[link->sequence % BH_JOIN_EVENTS];
-    uint32_t distance = (at - join->first) % BH_JOIN_EVENTS;
-    struct bh_event *event = &join->ring[at];
-    if (distance >= join->count || event->record.sequence != link->sequence)
+    uint32_t mask = join->capacity - 1;
+    uint32_t at = join->capacity ? join->by_sequence[link->sequence & mask] : 0;
+    struct bh_event *event = join->capacity ? &join->ring[at] : NULL;
+    if (!event || ((at - join->first) & mask) >= join->count ||
+        event->record.sequence != link->sequence)
         return join->far ? join->far(join->context, link) : BH_OK;
     if (event->linked || event->record.image != link->image || !is_alloc(&event->record))
         return BH_OK;
@@ -59,7 +79,7 @@ static int take_link(struct bh_join *join, const struct bh_evlog_record *link)
 
 static void push(struct bh_join *join, const struct bh_evlog_record *record)
 {
-    uint32_t at = (join->first + join->count) % BH_JOIN_EVENTS;
+    uint32_t at = (join->first + join->count) & (join->capacity - 1);
     struct bh_event *event = &join->ring[at];
     if (bh_evlog_kind_has_time(record->kind)) {
         int64_t us = bh_clock_epoch_us(join->anchor, record->at);
@@ -71,7 +91,7 @@ static void push(struct bh_join *join, const struct bh_evlog_record *record)
     event->record.string = NULL;
     event->record.frames = NULL;
     if (bh_evlog_kind_has_sequence(record->kind))
-        join->by_sequence[record->sequence % BH_JOIN_EVENTS] = at;
+        join->by_sequence[record->sequence & (join->capacity - 1)] = at;
     join->count++;
 }
 
@@ -100,6 +120,11 @@ static int read_one(struct bh_join *join)
         if (record.kind != BH_EVLOG_IMAGE)
             return 1;
     }
+    if (join->count == join->capacity) {
+        int error = grow(join);
+        if (error < 0)
+            return error;
+    }
     push(join, &record);
     return 1;
 }
@@ -115,7 +140,7 @@ int bh_join_next(struct bh_join *join, const struct bh_event **ret_event)
     if (join->count == 0)
         return 0;
     *ret_event = &join->ring[join->first];
-    join->first = (join->first + 1) % BH_JOIN_EVENTS;
+    join->first = (join->first + 1) & (join->capacity - 1);
     join->count--;
     return 1;
 }
