@@ -165,9 +165,11 @@ void bh_drain_look_for_rings(struct bh_drain *drain)
     (void)closedir(folder);
 }
 
-/* Has the process ended, or become another program that does not have the ring mapped? What cannot
- * be found out counts as no. */
-static bool process_left(struct bh_drain_image *image)
+/* Has the process ended? What cannot be found out counts as no. On the way: does it still have its
+ * ring mapped? Not when it looks like another program by now. That look can deceive (a program may
+ * move its arguments), so it ends nothing; the ring's bytes are not taken off its charge any more,
+ * that is all. */
+static bool process_ended(struct bh_drain_image *image)
 {
     const struct bh_platform *platform = bh_platform_host();
     struct bh_proc_facts facts;
