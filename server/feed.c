@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
@@ -106,10 +108,13 @@ void bh_feed_free(struct bh_feed *feed)
 
 /* ---- on the pool ---------------------------------------------------------------------------- */
 
+/* A free lock without a report is a job to be adopted, not one that has ended. */
 static bool is_ended(void *user, int dirfd)
 {
+    struct stat st;
     (void)user;
-    return !bh_supervise_locked(dirfd);
+    return !bh_supervise_locked(dirfd) &&
+           fstatat(dirfd, "report.json", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static void on_work(uv_work_t *work)

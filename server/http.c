@@ -93,17 +93,46 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     http->connections = connection;
 }
 
-/* Ends connections whose deadline has passed: MHD sees the end of file and cleans up. */
-static void on_sweep(uv_timer_t *timer)
+/* The client sends nothing more: it has gone, or closed its sending side. */
+static bool is_at_end(int fd)
 {
-    struct bh_http *http = timer->data;
+    char byte;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Ends connections whose deadline has passed, and those that wait for more of a request from a
+ * client that sends nothing more (MHD would wait for its body): MHD sees the end and cleans up. */
+static void sweep_connections(struct bh_http *http)
+{
     uint64_t now = uv_now(http->options.loop);
     for (struct bh_http_connection *at = http->connections; at; at = at->next) {
-        if (at->deadline_ms && now > at->deadline_ms && at->fd >= 0) {
+        if (at->deadline_ms && at->fd >= 0 && (now > at->deadline_ms || is_at_end(at->fd))) {
             at->deadline_ms = 0;
             (void)shutdown(at->fd, SHUT_RDWR);
         }
     }
+}
+
+/* A suspended stream does not notice that its client has left before the next write. */
+static void sweep_streams(struct bh_http *http)
+{
+    struct bh_http_exchange *next;
+    for (struct bh_http_exchange *at = http->exchanges; at; at = next) {
+        next = at->next;
+        if (at->suspended && at->call.reply.source && at->connection &&
+            is_at_end(at->connection->fd)) {
+            at->gone = true;
+            at->suspended = false;
+            MHD_resume_connection(at->mhd);
+            bh_http_kick(at->listener);
+        }
+    }
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    sweep_connections(timer->data);
+    sweep_streams(timer->data);
 }
 
 int bh_http_new(const struct bh_http_options *options, struct bh_http **ret_http)

@@ -44,6 +44,7 @@ struct bh_http_exchange {
     bool dispatched; /* the handler was called */
     bool queued;     /* the response is MHD's */
     bool suspended;
+    bool gone; /* the client of a stream has left */
     bool head; /* HEAD: no body */
     size_t body_limit;
     size_t discarded;

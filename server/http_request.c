@@ -255,6 +255,8 @@ static ssize_t on_read(void *cls, uint64_t position, char *buffer, size_t capaci
     (void)position;
     if (exchange->listener->http->stopped)
         return MHD_CONTENT_READER_END_OF_STREAM;
+    if (exchange->gone)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
     int64_t n = source->read(source, buffer, capacity);
     if (n > 0)
         return (ssize_t)n;

@@ -1,0 +1,90 @@
+"""The server dies and comes back: nothing is lost, live jobs are found again."""
+import os
+import shutil
+import signal
+import unittest
+
+import bulkhead_fixture as fixture
+
+
+class Restart(unittest.TestCase):
+    def test_kill9_and_restart(self):
+        with fixture.server() as server:
+            done = server.client.launch(["/bin/sh", "-c", "echo out; exit 2"], mode="observe", record=False)
+            done.wait(timeout=30)
+            report = server.client.request("GET", f"/v1/jobs/{done.id}/report")
+            live = server.client.launch(["/bin/sleep", "600"], limit="100MiB", record=False, name="live")
+            brief = server.client.launch(["/bin/sh", "-c", "read x < /proc/self/stat; exec sleep 2"], mode="observe",
+                                         record=False)
+            before = server.client.request("GET", f"/v1/jobs/{live.id}")
+            epoch = server.client.request("GET", "/v1/info")["server_epoch"]
+            server.kill9()
+            server.start()
+            self.assertNotEqual(server.client.request("GET", "/v1/info")["server_epoch"], epoch)
+            after = server.client.request("GET", "/v1/jobs/live")
+            for member in ("id", "root_pid", "started_at", "limit_bytes", "anchor", "created_at"):
+                self.assertEqual(after[member], before[member], member)
+            self.assertEqual(after["state"], "running")
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{done.id}/report"), report)
+            ended = server.client.job(brief.id).wait(timeout=30)
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{brief.id}")["outcome"]["kind"], "child_exited")
+            server.client.request("POST", "/v1/jobs/live/stop", {})  # still supervised
+            server.client.job(live.id).wait(timeout=30)
+            outcome = server.client.request("GET", f"/v1/jobs/{live.id}")["outcome"]
+            self.assertEqual((outcome["kind"], outcome["cause"]), ("policy_intervention", "user_stop"))
+
+    def test_a_job_that_ended_meanwhile(self):
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            pid = server.client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]
+            server.kill9()
+            os.kill(pid, signal.SIGKILL)
+            report = os.path.join(server.state, "jobs", job.id, "report.json")
+            fixture.wait_until(lambda: os.path.exists(report), "the supervisor reports without a server")
+            server.start()
+            server.client.job(job.id).wait(timeout=30)
+            outcome = server.client.request("GET", f"/v1/jobs/{job.id}")["outcome"]
+            self.assertEqual((outcome["cause"], outcome["signal"]), ("killed_by_other", "SIGKILL"))
+
+    def test_a_job_whose_supervisor_is_gone_too(self):
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            pid = server.client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]
+            server.kill9()
+            mark = os.path.join("jobs", job.id)
+            for helper in fixture.processes_with(mark):
+                os.kill(helper, signal.SIGKILL)
+            server.start()
+            server.client.job(job.id).wait(timeout=60)
+            data = server.client.request("GET", f"/v1/jobs/{job.id}")
+            self.assertEqual(data["outcome"]["cause"], "supervisor_lost", data["outcome"])
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report")["outcome"]["cause"],
+                             "supervisor_lost")
+            fixture.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the program is gone")
+
+    def test_lost_database_is_rebuilt(self):
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sh", "-c", "exit 5"], mode="observe", record=False, name="kept")
+            job.wait(timeout=30)
+            live = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            report = server.client.request("GET", f"/v1/jobs/{job.id}/report")
+            self.assertEqual(server.terminate(), 0)
+            for name in os.listdir(server.state):
+                if name.startswith("bulkhead.db"):
+                    os.unlink(os.path.join(server.state, name))
+            server.start()
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report"), report)
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{live.id}")["state"], "running")
+
+    def test_missing_supervisor_program(self):
+        with fixture.server("--supervisor", "/nonexistent/bulkhead-supervise") as server:
+            import bulkhead
+            with self.assertRaises(bulkhead.BulkheadError) as caught:
+                server.client.launch(["/bin/true"], mode="observe", record=False)
+            self.assertEqual((caught.exception.status, caught.exception.code), (503, "supervisor_start_failed"))
+            jobs = server.client.request("GET", "/v1/jobs")["jobs"]
+            self.assertEqual([j["state"] for j in jobs], ["failed_to_start"])
+
+
+if __name__ == "__main__":
+    unittest.main()
