@@ -29,8 +29,7 @@ struct bh_foreign {
     size_t baseline_count, baseline_capacity;
 };
 
-/* ---- the place
- * ------------------------------------------------------------------------------------ */
+/* ---- the place ---- */
 
 static int read_place(int dirfd, uint64_t *ret_bytes, uint64_t *ret_last)
 {
@@ -72,8 +71,7 @@ static int write_place(struct bh_foreign *foreign, uint64_t bytes, struct bh_dia
     return bh_io_replace(foreign->dirfd, BH_FOREIGN_PLACE_NAME, place, sizeof place, true, diag);
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int open_log(int dirfd, int *ret_fd, struct bh_diag *diag)
 {
@@ -168,8 +166,7 @@ uint64_t bh_foreign_last(const struct bh_foreign *foreign)
     return foreign->last;
 }
 
-/* ---- events
- * --------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 int bh_foreign_action(const char *text, enum bh_evlog_kind *ret_action)
 {

@@ -118,8 +118,7 @@ static int intern(struct bh_foreign_names *names, enum space space, const void *
     return 0;
 }
 
-/* ---- loading
- * -------------------------------------------------------------------------------------- */
+/* ---- loading ---- */
 
 static int load_one(struct bh_foreign_names *names, const struct bh_evlog_record *record)
 {
@@ -162,8 +161,7 @@ int bh_foreign_names_load(struct bh_foreign_names *names, const struct bh_trace_
     return result < 0 ? result : 0;
 }
 
-/* ---- naming
- * --------------------------------------------------------------------------------------- */
+/* ---- naming ---- */
 
 int bh_foreign_name_string(struct bh_foreign_names *names, const char *text, size_t length,
                            uint32_t *ret_id)

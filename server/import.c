@@ -70,8 +70,7 @@ void bh_import_forget(struct bh_import *import, const char *id)
     }
 }
 
-/* ---- loading
- * -------------------------------------------------------------------------------------- */
+/* ---- loading ---- */
 
 static int load_place(struct bh_import *import, struct bh_import_job *job, struct bh_diag *diag)
 {
@@ -208,8 +207,7 @@ static int find_job(struct bh_import *import, const char *id, int dirfd,
     return 0;
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64_t offset,
                    uint32_t budget, bool *ret_end, struct bh_diag *diag)
@@ -235,8 +233,7 @@ int bh_import_read(struct bh_import *import, int dirfd, const char *name, uint64
     return 0;
 }
 
-/* ---- a step
- * ------------------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 /* What one step found in the files, before anything is stored. */
 struct found {
@@ -299,19 +296,19 @@ static int check_place(struct bh_import *import, const struct bh_import_job *job
     return 0;
 }
 
-static int store_row(struct bh_import *import, const struct found *found, struct bh_diag *diag)
+int bh_import_row_store(struct bh_import *import, const struct bh_store_job *row,
+                        const struct bh_import_place *place, struct bh_diag *diag)
 {
-    const struct bh_import_place *place = &found->place;
     sqlite3_stmt *statement;
     int result = bh_db_bind(&import->db, BH_IMPORT_SQL_JOB_UPDATE, &statement, diag, "");
 
     if (result >= 0)
-        result = bh_job_row_bind(&import->db, statement, &found->row, diag);
+        result = bh_job_row_bind(&import->db, statement, row, diag);
     if (result >= 0)
         result = bh_db_step(&import->db, statement, diag);
     if (result < 0)
         return result;
-    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiiiiiii", found->row.key,
+    return bh_db_run(&import->db, BH_IMPORT_SQL_PLACE_STORE, diag, "iiiiiiiiiii", row->key,
                      (int64_t)place->journal_offset, (int64_t)place->records,
                      (int64_t)place->events_offset, (int64_t)place->segments,
                      (int64_t)place->trace_mono_ns, place->trace_wall_us,
@@ -319,38 +316,38 @@ static int store_row(struct bh_import *import, const struct found *found, struct
                      place->event_us);
 }
 
-static int store_found(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                       bool completes, struct found *found, struct bh_diag *diag)
+static int store_found(struct bh_import *import, struct bh_import_job *job, struct found *found,
+                       struct bh_diag *diag)
 {
     int result = check_place(import, job, diag);
 
     if (result >= 0)
         result = bh_import_journal_store(import, job, &found->records, diag);
-    job->row.anchor = found->row.anchor; /* the same ever after: given by the files' headers */
     if (result >= 0)
         result = bh_import_charge_store(import, job, &found->records, diag);
     if (result >= 0)
         result = bh_import_events_store(import, job, &found->events, diag);
-    if (result >= 0 && completes)
-        result = bh_import_complete(import, job, dirfd, found->damage == 0, &found->row, diag);
     if (result >= 0)
-        result = store_row(import, found, diag);
+        result = bh_import_row_store(import, &found->row, &found->place, diag);
     return result;
 }
 
-static int commit_found(struct bh_import *import, struct bh_import_job *job, int dirfd, bool ended,
-                        struct found *found, struct bh_diag *diag)
+static int commit_found(struct bh_import *import, struct bh_import_job *job, struct found *found,
+                        struct bh_diag *diag)
 {
-    bool completes = ended && !found->more;
     int result;
 
-    if (!completes && found->records.count == 0 && !bh_import_events_any(&found->events) &&
-        found->place.journal_offset == job->place.journal_offset)
-        return 0; /* nothing new: no transaction */
+    if (memcmp(&found->place, &job->place, sizeof found->place) == 0)
+        return 0;                        /* nothing new: no transaction */
+    job->row.anchor = found->row.anchor; /* the same ever after: given by the files' headers */
     result = bh_db_begin(&import->db, true, diag);
+    if (result >= 0)
+        result = bh_db_end(&import->db, store_found(import, job, found, diag), diag);
     if (result < 0)
         return result;
-    return bh_db_end(&import->db, store_found(import, job, dirfd, completes, found, diag), diag);
+    job->row = found->row;
+    job->place = found->place;
+    return 0;
 }
 
 static void fill_step(const struct bh_import_job *job, const struct found *found,
@@ -377,14 +374,14 @@ static int step_job(struct bh_import *import, struct bh_import_job *job, int dir
     found->place = job->place;
     result = find_new(import, job, dirfd, budget, found, diag);
     if (result >= 0)
-        result = commit_found(import, job, dirfd, ended, found, diag);
+        result = commit_found(import, job, found, diag);
+    if (result >= 0 && ended && !found->more)
+        result = bh_import_complete(import, job, dirfd, found->damage == 0, &job->row, diag);
     if (result < 0) {
         /* the running state may be ahead of the database now: it comes back from there */
         bh_import_forget(import, before.id);
         return result;
     }
-    job->row = found->row;
-    job->place = found->place;
     fill_step(job, found, &before, ret_step);
     if (job->row.import_complete)
         bh_import_forget(import, before.id);

@@ -66,18 +66,14 @@ void bh_import_charge_take(struct bh_anchor anchor, const struct bh_record *reco
     }
 }
 
-static int make_builder(struct bh_import_job *job, const struct bh_level_store *store, bool fresh,
+static int make_builder(struct bh_import_job *job, const struct bh_level_store *store,
                         struct bh_diag *diag)
 {
     int result = 0;
 
-    if (fresh) {
-        bh_series_free(job->charge);
-        job->charge = NULL;
-    }
     if (!job->charge) {
         result = bh_series_new(BH_SERIES_CHARGE, &job->charge);
-        if (result >= 0 && !fresh)
+        if (result >= 0)
             result = bh_series_restore(job->charge, store);
     }
     if (result < 0)
@@ -85,14 +81,14 @@ static int make_builder(struct bh_import_job *job, const struct bh_level_store *
     return 0;
 }
 
-static int add_points(struct bh_import_job *job, const struct bh_bytes *points)
+static int add_points(struct bh_series_builder *builder, const struct bh_bytes *points)
 {
     const struct bh_import_point *list = (const void *)points->data;
     size_t count = points->length / sizeof *list;
     int result = 0;
 
     for (size_t i = 0; i < count && result >= 0; i++)
-        result = bh_series_add(job->charge, list[i].at_us, list[i].value);
+        result = bh_series_add(builder, list[i].at_us, list[i].value);
     return result;
 }
 
@@ -119,9 +115,9 @@ int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
 
     if (records->charge.length == 0)
         return 0;
-    result = make_builder(job, &store, false, diag);
+    result = make_builder(job, &store, diag);
     if (result >= 0)
-        result = add_points(job, &records->charge);
+        result = add_points(job->charge, &records->charge);
     if (result >= 0)
         result = bh_series_flush(job->charge, &store);
     if (result >= 0)
@@ -129,8 +125,7 @@ int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
     return result;
 }
 
-/* ---- the last minute at full rate
- * ---------------------------------------------------------------- */
+/* ---- the last minute at full rate ---- */
 
 /* The SAMPLE records of one file, appended as points. A file that is not there or damaged gives
  * what it can. */
@@ -188,32 +183,30 @@ static int by_time(const void *left, const void *right)
     return a->at_us < b->at_us ? -1 : a->at_us > b->at_us;
 }
 
-static int rebuild(struct bh_import *import, struct bh_import_job *job, struct bh_bytes *points,
-                   struct bh_diag *diag)
+static int build(const struct bh_bytes *points, struct bh_series_builder **ret_builder,
+                 struct bh_diag *diag)
 {
-    struct bh_import_levels levels;
-    struct bh_level_store store = bh_import_levels(&levels, import, job, diag);
-    int result = bh_db_run(&import->db, BH_IMPORT_SQL_LEVEL_CLEAR, diag, "ii", job->row.key,
-                           (int64_t)BH_SERIES_CHARGE);
+    struct bh_series_builder *builder = NULL;
+    int result = points->failed ? BH_E_NOMEM : bh_series_new(BH_SERIES_CHARGE, &builder);
 
-    if (points->failed)
-        return bh_err_set(diag, BH_E_NOMEM, NULL, "Out of memory");
     if (result >= 0)
-        result = make_builder(job, &store, true, diag);
-    if (result >= 0)
-        result = add_points(job, points);
-    if (result >= 0)
-        result = bh_series_flush(job->charge, &store);
-    return result;
+        result = add_points(builder, points);
+    if (result < 0) {
+        bh_series_free(builder);
+        return bh_err_set(diag, result, NULL, "The charge series cannot be made");
+    }
+    *ret_builder = builder;
+    return 0;
 }
 
-int bh_import_charge_finish(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                            struct bh_diag *diag)
+int bh_import_charge_final(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+                           struct bh_series_builder **ret_builder, struct bh_diag *diag)
 {
     struct bh_bytes points = {0}, full = {0};
     uint64_t first_ns = UINT64_MAX;
     int result = 0;
 
+    *ret_builder = NULL;
     read_samples(dirfd, "samples.0", job->row.anchor, &full, &first_ns);
     read_samples(dirfd, "samples.1", job->row.anchor, &full, &first_ns);
     if (full.length > 0) {
@@ -224,9 +217,20 @@ int bh_import_charge_finish(struct bh_import *import, struct bh_import_job *job,
         bh_bytes_append(&points, full.data, full.length);
         points.failed |= full.failed;
         if (result >= 0)
-            result = rebuild(import, job, &points, diag);
+            result = build(&points, ret_builder, diag);
     }
     bh_bytes_done(&points);
     bh_bytes_done(&full);
     return result;
+}
+
+int bh_import_charge_replace(struct bh_import *import, const struct bh_import_job *job,
+                             struct bh_series_builder *builder, struct bh_diag *diag)
+{
+    struct bh_import_levels levels;
+    struct bh_level_store store = bh_import_levels(&levels, import, job, diag);
+    int result = bh_db_run(&import->db, BH_IMPORT_SQL_LEVEL_CLEAR, diag, "ii", job->row.key,
+                           (int64_t)BH_SERIES_CHARGE);
+
+    return result < 0 ? result : bh_series_flush(builder, &store);
 }

@@ -16,8 +16,7 @@ bool bh_import_events_any(const struct bh_import_events *events)
     return events->segments.length > 0;
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* The log's header: its anchor is the clock of every time in the trace. */
 static int take_header(struct bh_import *import, struct bh_import_job *job,
@@ -191,8 +190,7 @@ int bh_import_events_read(struct bh_import *import, struct bh_import_job *job, i
     return result;
 }
 
-/* ---- storing
- * ----------------------------------------------------------------------------------------- */
+/* ---- storing ---- */
 
 /* Where the callbacks of a flush find their job. */
 struct flush {

@@ -109,10 +109,13 @@ void bh_import_charge_take(struct bh_anchor anchor, const struct bh_record *reco
 /* Adds the points to the stored series, in the caller's transaction; makes job->charge. */
 int bh_import_charge_store(struct bh_import *import, struct bh_import_job *job,
                            const struct bh_import_records *records, struct bh_diag *diag);
-/* When the job has ended: replaces the last minute's points by the full-rate ones of the samples
- * files, where these are there and readable. */
-int bh_import_charge_finish(struct bh_import *import, struct bh_import_job *job, int dirfd,
-                            struct bh_diag *diag);
+/* When the job has ended: the whole series anew, with the last minute's points out of the samples
+ * files at full rate; NULL when these are not there. Only reads. */
+int bh_import_charge_final(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+                           struct bh_series_builder **ret_builder, struct bh_diag *diag);
+/* Puts it in the stored one's place, in the caller's transaction. */
+int bh_import_charge_replace(struct bh_import *import, const struct bh_import_job *job,
+                             struct bh_series_builder *builder, struct bh_diag *diag);
 
 /* Appends a segment that holds nothing but the definitions of the one given, under its number;
  * nothing when it has none. */
@@ -129,17 +132,22 @@ struct bh_level_store bh_import_levels(struct bh_import_levels *levels, struct b
 
 /* ---- end of a job ---- */
 
-/* The job ended and all its bytes are in: finishes the charge series, stores the report, settles
- * the row. whole: no file was damaged. */
-int bh_import_complete(struct bh_import *import, struct bh_import_job *job, int dirfd, bool whole,
-                       struct bh_store_job *row, struct bh_diag *diag);
+/* The last step, when all records and events are stored: report, sentence, state, the final charge
+ * series. Reading and folding happen before its transaction. whole: no file was damaged. row is
+ * changed only on success. */
+int bh_import_complete(struct bh_import *import, const struct bh_import_job *job, int dirfd,
+                       bool whole, struct bh_store_job *row, struct bh_diag *diag);
+
 /* Fills row->sentence from the stored journal. ret_reason is written only when a report of it does
  * not hold together. whole: the journal's file was undamaged to its end. */
 int bh_import_outcome(struct bh_import *import, struct bh_store_job *row, bool whole,
                       char *ret_reason, size_t reason_size, struct bh_diag *diag);
 
-/* report.json and reclamation.json into the report row, inside of the caller's transaction. */
-int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
-                           enum bh_store_report *ret_report, struct bh_diag *diag);
+/* report.json; BH_E_NOT_FOUND, BH_E_TOO_LONG. */
+int bh_import_report_read(int dirfd, struct bh_bytes *ret_report, struct bh_diag *diag);
+
+/* Stores row and place, in the caller's transaction. */
+int bh_import_row_store(struct bh_import *import, const struct bh_store_job *row,
+                        const struct bh_import_place *place, struct bh_diag *diag);
 
 #endif

@@ -4,7 +4,6 @@
 
 #define REPORT_MAX_BYTES (64u << 20) /* two million samples; a real one is below 2 MiB */
 
-/* In a buffer of its own: the report stays in the import's for whoever looks into it next. */
 static int store_reclamation(struct bh_import *import, int64_t key, int dirfd, struct bh_diag *diag)
 {
     struct bh_bytes bytes = {0};
@@ -17,25 +16,9 @@ static int store_reclamation(struct bh_import *import, int64_t key, int dirfd, s
     return result < 0 ? result : 0;
 }
 
-int bh_import_report_store(struct bh_import *import, const struct bh_store_job *row, int dirfd,
-                           enum bh_store_report *ret_report, struct bh_diag *diag)
+int bh_import_report_read(int dirfd, struct bh_bytes *ret_report, struct bh_diag *diag)
 {
-    int result;
-
-    bh_bytes_clear(&import->buffer);
-    result = bh_io_read_file(dirfd, "report.json", REPORT_MAX_BYTES, &import->buffer, diag);
-    if (result == BH_E_NOT_FOUND || result == BH_E_TOO_LONG) {
-        *ret_report = BH_STORE_REPORT_SUPPRESSED;
-        return 0;
-    }
-    if (result >= 0)
-        result = bh_db_run(&import->db, BH_IMPORT_SQL_REPORT_STORE, diag, "ib", row->key,
-                           import->buffer.data, import->buffer.length);
-    if (result < 0)
-        return result;
-    *ret_report = BH_STORE_REPORT_READY;
-    result = store_reclamation(import, row->key, dirfd, diag);
-    return result == BH_E_NOT_FOUND ? 0 : result;
+    return bh_io_read_file(dirfd, "report.json", REPORT_MAX_BYTES, ret_report, diag);
 }
 
 static int key_of(struct bh_import *import, const char *id, int64_t *ret_key, struct bh_diag *diag)

@@ -50,7 +50,7 @@ const char *bh_store_path_peek(const struct bh_store *store);
 /* Bytes of database and WAL, for metrics and retention. */
 uint64_t bh_store_bytes(const struct bh_store *store);
 
-/* ---- jobs ---------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 enum bh_store_report {
     BH_STORE_REPORT_NONE = 0,
@@ -134,7 +134,7 @@ int bh_store_job_counts(struct bh_store *store, uint64_t ret_counts[static 6]);
  * and rows. BH_E_WRONG_STATE while it runs. Durable. */
 int bh_store_job_delete(struct bh_store *store, const char *id, struct bh_diag *diag);
 
-/* ---- report ---------------------------------------------------------------------------------- */
+/* ---- report ---- */
 
 /* The bytes of report.json as written. BH_E_REPORT_NOT_READY, BH_E_REPORT_SUPPRESSED (detail says
  * why). */
@@ -151,7 +151,7 @@ int bh_store_report_put(struct bh_store *store, const char *id, const void *data
 int bh_store_report_suppress(struct bh_store *store, const char *id, const char *reason,
                              struct bh_diag *diag);
 
-/* ---- journal records ------------------------------------------------------------------------- */
+/* ---- journal records ---- */
 
 #define BH_STORE_KIND(kind) (1ull << BH_RECORD_##kind)
 /* Records of the decider with sequence > after (0 = all, the scribe's too) whose kind is in the
@@ -206,8 +206,7 @@ int bh_store_security_list(struct bh_store *store, uint32_t limit,
                            int (*visit)(void *user, const struct bh_security_event *event),
                            void *user, struct bh_diag *diag);
 
-/* ---- small values: server epoch, notices
- * --------------------------------------------------------- */
+/* ---- small values: server epoch, notices ---- */
 int bh_store_value_get(struct bh_store *store, const char *key, struct bh_bytes *ret_value);
 int bh_store_value_set(struct bh_store *store, const char *key, const void *data, size_t length);
 

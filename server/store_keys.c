@@ -165,8 +165,7 @@ int bh_store_security_list(struct bh_store *store, uint32_t limit,
     return result < 0 ? result : 0;
 }
 
-/* ---- small values
- * --------------------------------------------------------------------------------- */
+/* ---- small values ---- */
 
 int bh_store_value_get(struct bh_store *store, const char *key, struct bh_bytes *ret_value)
 {

@@ -20,8 +20,7 @@ static const struct bh_trace_source *source_of(const struct bh_trace_job *job)
     return job->segments > 0 ? &job->rows.source : NULL;
 }
 
-/* ---- live
- * ------------------------------------------------------------------------------------------- */
+/* ---- live ---- */
 
 static enum bh_live_when when_of(enum bh_trace_at at)
 {
@@ -104,8 +103,7 @@ int bh_trace_live(struct bh_trace *trace, const char *id, const struct bh_trace_
     return with_words(bh_trace_end(trace, &job, result), diag, "The live set cannot be made");
 }
 
-/* ---- events
- * ----------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 int bh_trace_events(struct bh_trace *trace, const char *id, uint64_t from, uint32_t limit,
                     bool ndjson, bh_trace_sink sink, void *user, struct bh_diag *diag)
@@ -131,11 +129,11 @@ int bh_trace_events(struct bh_trace *trace, const char *id, uint64_t from, uint3
     return with_words(bh_trace_end(trace, &job, result), diag, "The events cannot be listed");
 }
 
-/* ---- pickle
- * ----------------------------------------------------------------------------------------- */
+/* ---- pickle ---- */
 
-#define MAX_ANNOTATIONS 4096u /* a program that marks every step would fill the viewer otherwise   \
-                               */
+#define MAX_ANNOTATIONS                                                                            \
+    4096u /* a program that marks every step would fill the viewer otherwise                       \
+           */
 
 struct annotations {
     struct bh_annotation *list; /* owned */

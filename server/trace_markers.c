@@ -145,8 +145,7 @@ int bh_trace_markers(struct bh_trace *trace, const struct bh_trace_job *job, int
     return result < 0 ? result : 0;
 }
 
-/* ---- words
- * ------------------------------------------------------------------------------------------ */
+/* ---- words ---- */
 
 static void transition_text(const struct bh_record_transition *transition, char *buffer,
                             size_t size)

@@ -38,8 +38,7 @@ static int give(struct timeline *timeline)
     return result;
 }
 
-/* ---- range
- * ------------------------------------------------------------------------------------------ */
+/* ---- range ---- */
 
 static void extend(int64_t *from_us, int64_t *to_us, int64_t first_us, int64_t last_us)
 {
@@ -104,8 +103,7 @@ static int set_range(struct timeline *timeline, struct bh_trace_range range, uin
     return 0;
 }
 
-/* ---- series
- * ----------------------------------------------------------------------------------------- */
+/* ---- series ---- */
 
 static void write_values(struct bh_json *json, const char *key, const uint64_t *values,
                          uint32_t count)
@@ -148,8 +146,7 @@ static void write_times(struct timeline *timeline)
     bh_json_end(&timeline->json);
 }
 
-/* ---- limits
- * ----------------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static void write_limit(struct bh_json *json, int64_t at_us, uint64_t limit, uint64_t warning,
                         uint64_t recovery, uint64_t emergency)
@@ -201,8 +198,7 @@ static int write_limits(struct timeline *timeline)
     return result < 0 ? result : give(timeline);
 }
 
-/* ---- markers
- * ---------------------------------------------------------------------------------------- */
+/* ---- markers ---- */
 
 static void write_observed(struct bh_json *json, const char *key, struct bh_observed value)
 {
@@ -287,8 +283,7 @@ static int write_markers(struct timeline *timeline)
     return result;
 }
 
-/* ---- losses
- * ----------------------------------------------------------------------------------------- */
+/* ---- losses ---- */
 
 static const char *reason_text(int64_t reason)
 {
@@ -340,8 +335,7 @@ static int write_losses(struct timeline *timeline)
     return result < 0 ? result : give(timeline);
 }
 
-/* ---- all of it
- * -------------------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 static void write_peak(struct timeline *timeline)
 {

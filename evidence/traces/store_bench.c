@@ -71,8 +71,7 @@ static int count_bytes(void *user, const void *data, size_t length)
     return 0;
 }
 
-/* ---- a run
- * ------------------------------------------------------------------------------------------ */
+/* ---- a run ---- */
 
 static void make(struct maker *maker, uint64_t events, uint32_t live)
 {
@@ -98,8 +97,7 @@ static void make(struct maker *maker, uint64_t events, uint32_t live)
     printf("segments %.0f\n", (double)info.st_size / 65536);
 }
 
-/* ---- import
- * ------------------------------------------------------------------------------------------ */
+/* ---- import ---- */
 
 static atomic_bool importing;
 
@@ -149,8 +147,7 @@ static void import_run(struct maker *maker, struct bh_store *store, uint64_t eve
     bh_import_close(import);
 }
 
-/* ---- questions
- * ---------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static struct bh_trace_range random_range(struct maker *maker, int shift)
 {

@@ -230,6 +230,31 @@ static inline void maker_samples(struct maker *maker, uint64_t min, uint64_t max
     maker_record(maker, &record);
 }
 
+/* samples.0 or samples.1: full-rate readings from a time on, 50 ms apart. */
+static inline void maker_samples_file(struct maker *maker, const char *name, uint64_t from_ns,
+                                      const uint64_t *bytes, size_t count)
+{
+    struct bh_journal_header header = {.anchor = maker_anchor()};
+    unsigned char data[BH_JOURNAL_MAX_RECORD];
+    struct bh_bytes file = {0};
+
+    (void)snprintf(header.run_id, sizeof header.run_id, "%s", maker->id);
+    bh_journal_header_encode(&header, data);
+    bh_bytes_append(&file, data, BH_JOURNAL_HEADER_BYTES);
+    for (size_t i = 0; i < count; i++) {
+        struct bh_record record = {.kind = BH_RECORD_SAMPLE, .sequence = 100 + i};
+        int length;
+        record.at.ns = from_ns + i * 50000000;
+        record.sample.captured_at = record.sample.processed_at = record.at;
+        record.sample.bytes = maker_bytes(bytes[i]);
+        length = bh_record_encode(&record, maker->id, data, sizeof data);
+        maker_check(length);
+        bh_bytes_append(&file, data, (size_t)length);
+    }
+    maker_check(bh_io_replace(maker->dirfd, name, file.data, file.length, false, NULL));
+    bh_bytes_done(&file);
+}
+
 static inline void maker_limit_crossed(struct maker *maker, uint64_t bytes)
 {
     struct bh_record record = {.kind = BH_RECORD_LIMIT_CROSSED};

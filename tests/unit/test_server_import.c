@@ -131,8 +131,7 @@ static void make_run(struct maker *maker, uint64_t events)
     maker_report(maker);
 }
 
-/* ---- comparing
- * --------------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 /* Every row of the derived tables in one order, blobs by checksum, row numbers left out. */
 static const char *const dumps[] = {
@@ -221,8 +220,7 @@ static void assert_same(const struct bh_bytes *a, const struct bh_bytes *b)
     fail_msg("the databases differ");
 }
 
-/* ---- tests
- * ------------------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void test_a_finished_run_comes_in_whole(void **state)
 {
@@ -315,6 +313,21 @@ static void test_steps_follow_a_growing_run(void **state)
     assert_same(&a, &b);
     bh_bytes_done(&a);
     bh_bytes_done(&b);
+}
+
+/* The log's header alone moved the place in memory once, and the next step failed on it. */
+static void test_a_log_with_only_a_header_is_followed(void **state)
+{
+    struct fixture *f = *state;
+
+    maker_begin(&f->maker);
+    open_database(f);
+    insert_row(f);
+    (void)step_all(f, false, 0);
+    assert_int_equal(step_once(f, false, 0).new_records, 0);
+    maker_events(&f->maker, 100);
+    maker_flush(&f->maker);
+    assert_int_equal(step_once(f, false, 0).new_events, 100);
 }
 
 /* A child that imports as fast as it can until it is killed. */
@@ -711,6 +724,7 @@ int main(void)
         T(test_a_finished_run_comes_in_whole),
         T(test_small_steps_give_the_same_as_one),
         T(test_steps_follow_a_growing_run),
+        T(test_a_log_with_only_a_header_is_followed),
         T(test_kill_at_any_point_loses_and_doubles_nothing),
         T(test_a_torn_end_waits_for_the_rest),
         T(test_a_directory_that_lost_its_end_is_imported_again),

@@ -245,6 +245,31 @@ static void test_timeline_shows_charge_limits_and_markers(void **state)
     json_decref(json);
 }
 
+static void test_the_last_minute_is_at_full_rate(void **state)
+{
+    static const uint64_t older[] = {100, 200, 150}, newer[] = {700, 300};
+    static const int64_t all[] = {4999, 100, 200, 150, 700, 300}; /* 4999: the second before */
+    struct fixture *f = *state;
+    struct bh_trace_range range = {MAKER_EPOCH_US + 1500000, MAKER_EPOCH_US + 1749999};
+    json_t *json;
+
+    /* the older of the two files has the higher number: they alternate */
+    maker_samples_file(&f->maker, "samples.1", MAKER_MONO_NS + 1500000000, older, 3);
+    maker_samples_file(&f->maker, "samples.0", MAKER_MONO_NS + 1650000000, newer, 2);
+    make_run(f, 100);
+    json = timeline(f, range, 5);
+    for (size_t i = 0; i < 5; i++) { /* each span begins just before its point */
+        assert_int_equal(at(json, "charge_max", i), all[i] > all[i + 1] ? all[i] : all[i + 1]);
+        assert_int_equal(at(json, "charge_min", i), all[i] < all[i + 1] ? all[i] : all[i + 1]);
+    }
+    json_decref(json);
+    /* what came before them is still the seconds' */
+    json = timeline(f, (struct bh_trace_range){MAKER_EPOCH_US, MAKER_EPOCH_US + 1400000}, 1);
+    assert_int_equal(at(json, "charge_max", 0), 5000);
+    assert_int_equal(at(json, "charge_min", 0), 1000);
+    json_decref(json);
+}
+
 static void test_losses_are_in_the_timeline(void **state)
 {
     struct fixture *f = *state;
@@ -431,8 +456,7 @@ static void test_chrome_trace_carries_the_peak(void **state)
     json_decref(json);
 }
 
-/* ---- a cut while the import runs
- * -------------------------------------------------------------------- */
+/* ---- a cut while the import runs ---- */
 
 static pid_t start_growing(struct fixture *f)
 {
@@ -505,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_timeline_has_exact_extremes),
         T(test_timeline_shows_charge_limits_and_markers),
+        T(test_the_last_minute_is_at_full_rate),
         T(test_losses_are_in_the_timeline),
         T(test_a_job_without_anything_has_an_empty_timeline),
         T(test_bad_queries_are_typed),
