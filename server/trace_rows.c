@@ -6,6 +6,9 @@ static int seek(void *context, uint64_t number, bool defining_only)
 {
     struct bh_trace_rows *rows = context;
 
+    /* the two ways use two statements: one left in the middle would pin the connection's snapshot,
+     * and rows written from then on by others would never be seen */
+    bh_trace_rows_done(rows);
     return bh_db_bind(rows->db,
                       defining_only ? BH_TRACE_SQL_SEGMENTS_DEFINING : BH_TRACE_SQL_SEGMENTS,
                       &rows->statement, NULL, "ii", rows->key, (int64_t)number);
