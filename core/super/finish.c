@@ -13,13 +13,13 @@
 
 /* ---- in the decider's place ---- */
 
-static void add_empty(struct bh_store *store)
+static void add_empty(struct bh_store *store, bool proven)
 {
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_EMPTY;
     record.at = bh_clock_mono();
-    record.empty.proven = false;
+    record.empty.proven = proven;
     bh_store_add(store, &record);
 }
 
@@ -49,7 +49,10 @@ void bh_finish_lost(struct bh_store *store, const struct bh_job_spec *spec,
     struct bh_observed charge = {BH_VALUE_UNKNOWN, 0};
     if (has_status)
         charge = status.charge;
-    uint32_t left = reboot ? 0 : bh_lost_stop(store, spec, members, count, charge);
+    bool proven = reboot; /* nothing outlives the machine */
+    uint32_t left = 0;
+    if (!reboot)
+        left = bh_lost_stop(store, spec, members, count, charge, &proven);
     if (store->has_outcome) /* the decider's own, found while its queue was emptied */
         return;
     struct bh_outcome_facts facts = {
@@ -61,7 +64,7 @@ void bh_finish_lost(struct bh_store *store, const struct bh_job_spec *spec,
         .unkillable = left > 0,
     };
     if (!store->has_empty && left == 0)
-        add_empty(store);
+        add_empty(store, proven);
     add_outcome(store, &facts, has_status ? &status : NULL, left);
 }
 

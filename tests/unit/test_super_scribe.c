@@ -205,6 +205,42 @@ static void test_decider_lost_stubborn(void **state)
     bh_bytes_done(&text);
 }
 
+/* With a control group of the job's own, everyone in it is stopped, also one that no list and no
+ * parent names, and emptiness is proven. */
+static void test_decider_lost_with_group(void **state)
+{
+    struct run_dir *dir = *state;
+    const struct bh_platform *os = bh_platform_host();
+    struct bh_cgroup_wish wish = {.run_id = RECORDS_RUN_ID};
+    struct bh_cgroup group;
+    struct bh_bytes text = {0};
+    char reason[96];
+    assert_int_equal(os->cgroup_make(os->self, &wish, &group, reason, sizeof reason), BH_OK);
+    if (!group.made)
+        skip(); /* none can be had here: the reason is the platform's test */
+    run_dir_write(dir->runtime.fd, BH_RUN_CGROUP_NAME, group.path, strlen(group.path));
+    start(dir);
+    int root = run_dir_victim(false), hidden = run_dir_victim(true);
+    for (int i = 0; i < 2; i++) {
+        FILE *procs = fopen(group.procs_path, "w");
+        assert_non_null(procs);
+        assert_true(fprintf(procs, "%d\n", i ? hidden : root) > 0);
+        assert_int_equal(fclose(procs), 0);
+    }
+    run_dir_begin(dir, root);
+    close_fd(&dir->state.decider_token_fd);
+    close_fd(&dir->state.lock_fd);
+    int status = 0;
+    assert_true(WAIT_FOR(waitpid(hidden, &status, WNOHANG) == hidden));
+    assert_int_equal(WTERMSIG(status), SIGKILL);
+    assert_int_equal(waitpid(root, NULL, 0), root);
+    assert_true(WAIT_FOR(run_dir_unlocked(dir)));
+    assert_non_null(strstr(read_text(dir, "report.json", &text), "\"emptiness\": \"proven\""));
+    assert_true(access(group.path, F_OK) < 0);
+    bh_bytes_done(&text);
+    os->cgroup_remove(os->self, &group);
+}
+
 /* Identity: a process that merely has the number of a member is not touched. */
 static void test_stranger_is_not_touched(void **state)
 {
@@ -340,6 +376,7 @@ int main(void)
         TEST(test_standby_killed),
         TEST(test_decider_lost),
         TEST(test_decider_lost_stubborn),
+        TEST(test_decider_lost_with_group),
         TEST(test_stranger_is_not_touched),
         TEST(test_both_killed),
         TEST(test_unwritable),
