@@ -315,6 +315,7 @@ static void describe(void)
 {
     struct bh_ring_header *header = bh_emit.header;
 
+    bh_desc_open();
     header->attach_active_bytes = bh_mlx.get_active_memory();
     header->attach_cache_bytes = bh_mlx.get_cache_memory();
     bh_emit_text(header->mlx_version, sizeof(header->mlx_version), bh_mlx.version());

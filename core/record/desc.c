@@ -12,6 +12,8 @@
  * tested.
  */
 #include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/record/record.h"
@@ -57,24 +59,25 @@ static uint64_t field(const void *desc, size_t offset)
     return value;
 }
 
-/* Is the malloc behind operator new the one of glibc, whose block headers can be read? */
-static bool glibc_malloc(void)
+/* Is malloc the one of glibc, whose block headers can be read? Asked of malloc itself: a symbol's
+ * address does not tell, because a program that is no PIE (Debian's python3) answers with its own
+ * PLT. glibc alone gives a node's block 8 bytes more than a multiple of 16; jemalloc, tcmalloc and
+ * mimalloc give whole size classes. An operator new that is not libstdc++'s own may have blocks of
+ * another kind. */
+static bool glibc_malloc;
+
+void bh_desc_open(void)
 {
-    static int known; /* 0 not asked, 1 yes, 2 no */
+    void *operator_new = dlsym(RTLD_DEFAULT, "_Znwm");
+    void *block = malloc(CONTROL_BYTES + NODE_BYTES);
+    size_t usable = block == NULL ? 0 : malloc_usable_size(block);
     Dl_info info;
 
-    if (known == 0) {
-        void *function = dlsym(RTLD_DEFAULT, "malloc");
-        void *operator_new = dlsym(RTLD_DEFAULT, "_Znwm");
-        bool good = function != NULL && dladdr(function, &info) != 0 && info.dli_fname != NULL &&
-                    strstr(info.dli_fname, "libc.so") != NULL;
-
-        good = good && (operator_new == NULL ||
-                        (dladdr(operator_new, &info) != 0 && info.dli_fname != NULL &&
-                         strstr(info.dli_fname, "libstdc++") != NULL));
-        known = good ? 1 : 2;
-    }
-    return known == 1;
+    free(block);
+    glibc_malloc =
+        (usable == CHUNK_BYTES - 8 || usable == CHUNK_BYTES + 16 - 8) &&
+        (operator_new == NULL || (dladdr(operator_new, &info) != 0 && info.dli_fname != NULL &&
+                                  strstr(info.dli_fname, "libstdc++") != NULL));
 }
 
 static void refuse_word(void)
@@ -112,7 +115,7 @@ static int block_fits(const void *desc)
 {
     uint64_t chunk;
 
-    if (!glibc_malloc() || field(desc, (size_t)0 - 8) != COUNTS_ONE) {
+    if (!glibc_malloc || field(desc, (size_t)0 - 8) != COUNTS_ONE) {
         return 0;
     }
     chunk = field(desc, (size_t)0 - CONTROL_BYTES - 8) & ~(uint64_t)7;

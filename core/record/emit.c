@@ -23,6 +23,10 @@
 /* The ring is larger than the caches: the line that is needed next but two is asked for now. */
 #define PREFETCH_SLOTS 3u
 
+/* Without space for the ring asked for: a fourth of it, and again, but not below this. */
+#define SHRINK      4u
+#define SLOTS_LEAST 4096u
+
 struct bh_emit bh_emit;
 
 static uint64_t now_ns(void)
@@ -176,27 +180,51 @@ out:
     return mapped;
 }
 
-int bh_emit_open(const struct bh_options *options, uint32_t flags)
+static struct bh_ring_header *create_ring(const struct bh_options *options, uint32_t slots,
+                                          uint64_t arena_bytes, uint32_t flags)
 {
     struct bh_ring_header header;
-    struct bh_ring_header *mapped;
 
     fill_header(&header, options);
-    header.slot_count = options->slots;
-    header.arena_offset = BH_RING_HEADER_BYTES + (uint64_t)options->slots * BH_RING_SLOT_BYTES;
-    header.arena_bytes = options->arena_bytes;
+    header.slot_count = slots;
+    header.arena_offset = BH_RING_HEADER_BYTES + (uint64_t)slots * BH_RING_SLOT_BYTES;
+    header.arena_bytes = arena_bytes;
     header.file_bytes = header.arena_offset + header.arena_bytes;
     header.state = BH_RING_STATE_ATTACHED;
     header.flags = flags;
-    mapped = create_file(options->dir, &header);
+    return create_file(options->dir, &header);
+}
+
+/* A container's /dev/shm may be small: a smaller ring is better than none. */
+static struct bh_ring_header *create_fitting_ring(const struct bh_options *options, uint32_t flags)
+{
+    uint32_t slots = options->slots;
+    uint64_t arena_bytes = options->arena_bytes;
+    struct bh_ring_header *mapped = create_ring(options, slots, arena_bytes, flags);
+
+    while (mapped == NULL && errno == ENOSPC && slots / SHRINK >= SLOTS_LEAST) {
+        slots /= SHRINK;
+        arena_bytes = arena_bytes / SHRINK & ~(uint64_t)4095;
+        if (arena_bytes < BH_RING_ARENA_BYTES_MIN) {
+            arena_bytes = BH_RING_ARENA_BYTES_MIN;
+        }
+        mapped = create_ring(options, slots, arena_bytes, flags);
+    }
+    return mapped;
+}
+
+int bh_emit_open(const struct bh_options *options, uint32_t flags)
+{
+    struct bh_ring_header *mapped = create_fitting_ring(options, flags);
+
     if (mapped == NULL) {
         return -1;
     }
     bh_emit.header = mapped;
     bh_emit.slots = (struct bh_ring_slot *)(void *)((unsigned char *)mapped + BH_RING_HEADER_BYTES);
-    bh_emit.arena = (unsigned char *)mapped + header.arena_offset;
-    bh_emit.arena_bytes = header.arena_bytes;
-    bh_emit.mask = header.slot_count - 1;
+    bh_emit.arena = (unsigned char *)mapped + mapped->arena_offset;
+    bh_emit.arena_bytes = mapped->arena_bytes;
+    bh_emit.mask = mapped->slot_count - 1;
     bh_emit.head = 0;
     bh_emit.tail = 0;
     bh_emit.gap = 0;

@@ -88,6 +88,12 @@ void bh_life_child_open(void)
         return;
     }
     header = bh_emit.header;
+    if (bh_emit.arena_bytes <
+        inherited.arena_used) { /* a smaller ring: inherited ids would dangle */
+        bh_emit_unmap();
+        bh_phase_set(BH_PHASE_FAILED);
+        return;
+    }
     memcpy(bh_emit.arena, inherited.arena, inherited.arena_used);
     bh_emit.arena_used = inherited.arena_used;
     header->arena_used = inherited.arena_used;

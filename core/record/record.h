@@ -233,6 +233,7 @@ uint32_t bh_stack_capture(void);
 
 /* ---- desc.c: array nodes ----------------------------------------------------------- */
 
+void bh_desc_open(void); /* once, before anything is learned; uses malloc, takes no lock */
 /* Returns the stack id of the place that made it. */
 uint32_t bh_desc_created(void *desc); /* ArrayDesc::init has run */
 void bh_desc_before_ctor(void *desc); /* storage is raw */
