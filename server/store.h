@@ -200,6 +200,9 @@ struct bh_security_event {
     char detail[192]; /* escaped by the caller */
     uint64_t count;   /* the same code and peer within a minute are one row */
 };
+/* At most BH_STORE_SECURITY_RATE a second are written; the rest is added to the count of the next
+ * one, so that a flood of refused requests fills no disk. */
+#define BH_STORE_SECURITY_RATE 20
 int bh_store_security_add(struct bh_store *store, const struct bh_security_event *event);
 /* Newest first. */
 int bh_store_security_list(struct bh_store *store, uint32_t limit,

@@ -16,6 +16,10 @@ enum bh_store_sql {
 struct bh_store {
     struct bh_db db;
     char *path; /* owned */
+    /* security events of the second at hand: written, and only counted */
+    int64_t security_second;
+    uint32_t security_written;
+    uint64_t security_counted;
 };
 
 /* Commits of the next transaction wait for the disk (true), or not. */

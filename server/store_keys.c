@@ -114,10 +114,27 @@ int bh_store_idempotency_open(struct bh_store *store,
 /* ---- security events ----------------------------------------------------------------------------
  */
 
-int bh_store_security_add(struct bh_store *store, const struct bh_security_event *event)
+/* Whether this one is written; if not it is counted. */
+static bool within_rate(struct bh_store *store, const struct bh_security_event *event)
+{
+    int64_t second = event->at.us / 1000000;
+
+    if (second != store->security_second) {
+        store->security_second = second;
+        store->security_written = 0;
+    }
+    if (store->security_written < BH_STORE_SECURITY_RATE) {
+        store->security_written++;
+        return true;
+    }
+    store->security_counted += event->count ? event->count : 1;
+    return false;
+}
+
+static int write_event(struct bh_store *store, const struct bh_security_event *event, int64_t count)
 {
     sqlite3_stmt *statement;
-    int64_t count = event->count ? (int64_t)event->count : 1, id;
+    int64_t id;
     int result = bh_db_bind(&store->db, BH_STORE_SQL_SECURITY_LAST, &statement, NULL, "tti",
                             event->code, event->peer, event->at.us - MINUTE_US);
 
@@ -128,15 +145,27 @@ int bh_store_security_add(struct bh_store *store, const struct bh_security_event
     if (result == 1) {
         id = sqlite3_column_int64(statement, 0);
         sqlite3_reset(statement);
-        result = bh_db_run(&store->db, BH_STORE_SQL_SECURITY_AGAIN, NULL, "iii", id, count,
-                           event->at.us);
-        return result < 0 ? result : 0;
+        return bh_db_run(&store->db, BH_STORE_SQL_SECURITY_AGAIN, NULL, "iii", id, count,
+                         event->at.us);
     }
     result = bh_db_run(&store->db, BH_STORE_SQL_SECURITY_ADD, NULL, "ittti", event->at.us,
                        event->code, event->peer, event->detail, count);
     if (result >= 0)
         result = bh_db_run(&store->db, BH_STORE_SQL_SECURITY_TRIM, NULL, "i",
                            (int64_t)BH_STORE_SECURITY_MAX);
+    return result;
+}
+
+int bh_store_security_add(struct bh_store *store, const struct bh_security_event *event)
+{
+    uint64_t count = event->count ? event->count : 1;
+    int result;
+
+    if (!within_rate(store, event))
+        return 0;
+    result = write_event(store, event, (int64_t)(count + store->security_counted));
+    if (result >= 0)
+        store->security_counted = 0;
     return result < 0 ? result : 0;
 }
 

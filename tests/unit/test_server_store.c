@@ -342,12 +342,33 @@ static void test_security_events_are_bounded_and_joined(void **state)
     assert_int_equal(seen.events, 5);
     for (int i = 0; i < BH_STORE_SECURITY_MAX + 20; i++) {
         snprintf(event.peer, sizeof event.peer, "127.0.0.1:%d", i + 2);
+        event.at.us += 1000000;
         assert_int_equal(bh_store_security_add(f->store, &event), 0);
     }
     seen = (struct security_seen){0};
     assert_int_equal(bh_store_security_list(f->store, 5000, see_security, &seen, &diag), 0);
     assert_int_equal(seen.rows, BH_STORE_SECURITY_MAX);
     assert_string_equal(seen.newest.peer, event.peer);
+}
+
+static void test_a_flood_of_security_events_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_security_event event = {.at = {1796002200000000}, .code = "wrong_host"};
+    struct security_seen seen = {0};
+    struct bh_diag diag = {0};
+
+    for (int i = 0; i < 1000; i++) {
+        snprintf(event.peer, sizeof event.peer, "127.0.0.1:%d", i);
+        assert_int_equal(bh_store_security_add(f->store, &event), 0);
+    }
+    assert_int_equal(bh_store_security_list(f->store, 5000, see_security, &seen, &diag), 0);
+    assert_int_equal(seen.rows, BH_STORE_SECURITY_RATE);
+    event.at.us += 1000000;
+    assert_int_equal(bh_store_security_add(f->store, &event), 0);
+    seen = (struct security_seen){0};
+    assert_int_equal(bh_store_security_list(f->store, 5000, see_security, &seen, &diag), 0);
+    assert_int_equal(seen.events, 1001);
 }
 
 static void test_values(void **state)
@@ -480,6 +501,7 @@ int main(void)
         T(test_report_states),
         T(test_idempotency_keys),
         T(test_security_events_are_bounded_and_joined),
+        T(test_a_flood_of_security_events_is_counted),
         T(test_values),
         T(test_damaged_database_is_moved_aside),
         T(test_damaged_page_is_found),
