@@ -22,6 +22,7 @@
 #define NODE_POSITION     360u /* u32 before it, 0 in a new node */
 #define PRIMITIVE_END     288u /* where the search for the Primitive ends, well inside any node */
 #define CONTROL_BYTES     16u  /* make_shared: table pointer and two counts in front of the node */
+#define NODE_BYTES        368u /* of the known node */
 #define CHUNK_BYTES       400u /* glibc chunk for 16 + 368 bytes, the known node */
 #define NODE_POISON       0xb5a1d00du
 #define WORD_SAMPLES      64u
