@@ -78,7 +78,7 @@ run_cmocka() {
     (cd "$build" && ctest --output-on-failure -V -j2 --timeout 300) >"$log" 2>&1
     status=$?
     p=$(grep -oE '\[  PASSED  \] [0-9]+ test' "$log" | awk '{s += $4} END {print s + 0}')
-    f=$(grep -cE '\[  FAILED  \] [A-Za-z_]' "$log")
+    f=$(grep -oE '\[  FAILED  \] [0-9]+ test' "$log" | awk '{s += $4} END {print s + 0}')
     s=$(grep -oE '\[  SKIPPED \] [0-9]+ test' "$log" | awk '{s += $4} END {print s + 0}')
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
     if [ $status -ne 0 ]; then grep -nE 'FAILED|Failed|ERROR|error:|Error #' "$log" | head -60; fi
