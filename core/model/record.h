@@ -83,6 +83,7 @@ struct bh_record_host {
     char cgroup_reason[96];     /* why no cgroup ring, "" when in force */
     uint64_t outer_limit_bytes; /* a container's memory.max that lies above us; 0 = none known */
     bool subreaper, cgroup, pidfd, memory_locked, realtime, checkpoint_channel_possible;
+    bool runtime_on_disk; /* no tmpfs for the queue: a store into it can block */
     char package_version[32];
     char boot_id[40];
 };

@@ -104,6 +104,7 @@ static void render_host(const struct bh_report *report, struct bh_json *json)
     bh_report_json_text_or_null(json, "boundary_mechanism", host->mechanism);
     bh_report_json_text_or_null(json, "footprint_metric", host->metric);
     bh_report_json_text_or_null(json, "footprint_note", host->metric_note);
+    bh_json_bool(json, "runtime_on_disk", host->runtime_on_disk);
     bh_json_end(json);
 }
 

@@ -93,6 +93,7 @@ static void note_host(struct bh_loop *one, const struct bh_platform_host *facts)
     host->pidfd = facts->pidfd;
     host->memory_locked = one->memory_locked;
     host->realtime = one->realtime;
+    host->runtime_on_disk = one->run->runtime_on_disk;
     host->checkpoint_channel_possible = one->checkpoint.job_fd >= 0;
     copy_text(host->package_version, sizeof host->package_version, BH_VERSION);
     copy_text(host->boot_id, sizeof host->boot_id, facts->boot_id);

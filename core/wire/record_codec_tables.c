@@ -59,6 +59,7 @@ static const struct bh_field host_fields[] = {
     F(18, BOOL, host.checkpoint_channel_possible),
     F(19, TEXT, host.package_version),
     F(20, TEXT, host.boot_id),
+    F(21, BOOL, host.runtime_on_disk),
 };
 
 static const struct bh_field launched_fields[] = {

@@ -71,6 +71,7 @@ static inline void fill_host(struct bh_record_host *host)
         .memory_locked = true,
         .realtime = true,
         .checkpoint_channel_possible = true,
+        .runtime_on_disk = true,
         .package_version = "0.1.0",
         .boot_id = "01234567-89ab-cdef-0123-456789abcdef",
     };
