@@ -11,6 +11,7 @@
 struct trace {
     uint32_t image;
     struct bh_replay state; /* at the window's end */
+    uint64_t lost;          /* inside the window */
 };
 
 struct export
@@ -72,7 +73,7 @@ static int put_traces(struct export *export)
     for (uint32_t i = 0; i < export->trace_count; i++) {
         struct trace *trace = &export->traces[i];
         int error = bh_memviz_trace(&export->names, &export->survey, export->source,
-                                    export->options, trace->image, &trace->state);
+                                    export->options, trace->image, &trace->state, &trace->lost);
         if (error < 0)
             return error;
     }
@@ -183,9 +184,10 @@ static int put_annotations(struct export *export)
     key(export, "external_annotations");
     bh_pickle_list(export->pickle);
     if (export->survey.marks) {
-        more = bh_join_begin(&join, export->source, 0);
+        more = bh_join_begin(&join, export->source, export->survey.start_segment);
         while (more >= 0 && (more = bh_join_next(&join, &event)) > 0) {
-            if (event->record.kind != BH_EVLOG_MARK || event->at_us < export->options->from_us)
+            if (event->record.kind != BH_EVLOG_MARK || event->at_us < export->options->from_us ||
+                event->record.sequence < export->survey.first_sequence)
                 continue;
             if (event->at_us >= export->options->to_us)
                 break;
@@ -238,7 +240,7 @@ static void put_trace_names(struct export *export)
                 id < state->image_count ? state->images[id].active_bytes : 0);
         key_u64(export, "cached_bytes",
                 id < state->image_count ? state->images[id].cached_bytes : 0);
-        key_u64(export, "events_lost", export->survey.images[id].lost);
+        key_u64(export, "events_lost", export->traces[i].lost);
         bh_pickle_end(export->pickle);
     }
     bh_pickle_end(export->pickle);
@@ -248,6 +250,9 @@ static void put_extras(struct export *export)
 {
     const struct bh_survey *survey = &export->survey;
     const struct bh_memviz_options *options = export->options;
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < export->trace_count; i++)
+        lost += export->traces[i].lost;
     key(export, "bulkhead");
     bh_pickle_dict(export->pickle);
     key_text(export, "schema", "bulkhead.trace");
@@ -266,7 +271,7 @@ static void put_extras(struct export *export)
     key_u64(export, "events", survey->events);
     key_u64(export, "first_seq", survey->events ? survey->first_sequence : 0);
     key_u64(export, "last_seq", survey->events ? survey->last_sequence : 0);
-    key_u64(export, "events_lost", survey->lost);
+    key_u64(export, "events_lost", lost);
     key_bool(export, "trace_full", survey->full);
     put_limits(export);
     put_trace_names(export);
@@ -282,7 +287,7 @@ static int choose_traces(struct export *export)
     if (!export->traces)
         return BH_E_NOMEM;
     for (uint32_t i = 0; i < survey->image_count; i++) {
-        if (!survey->images[i].seen || (i == 0 && !survey->images[0].buffers))
+        if (!survey->images[i].seen)
             continue;
         struct trace *trace = &export->traces[export->trace_count++];
         trace->image = i;

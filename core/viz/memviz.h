@@ -5,6 +5,7 @@
 #ifndef BH_VIZ_MEMVIZ_H
 #define BH_VIZ_MEMVIZ_H
 
+#include "core/viz/keyframe.h"
 #include "core/viz/sink.h"
 #include "core/viz/source.h"
 
@@ -25,6 +26,9 @@ struct bh_memviz_options {
     /* borrowed, in order of time; the log's own marks join them unless they are among them */
     const struct bh_annotation *annotations;
     size_t annotation_count;
+    /* NULL = none. With them only the log from the newest one before the window on is read. The
+     * file is the same, but for LINKs more than BH_JOIN_EVENTS records behind the window's end. */
+    const struct bh_keyframe_store *keyframes;
 };
 #define BH_MEMVIZ_ALL                                                                              \
     (struct bh_memviz_options)                                                                     \

@@ -18,9 +18,7 @@ enum bh_viz_entry {
 
 /* ---- survey ---- */
 struct bh_survey_image {
-    bool seen;     /* it has events before the window's end */
-    bool buffers;  /* some of them about buffers */
-    uint64_t lost; /* inside the window */
+    bool seen; /* it was recorded before the window's end */
 };
 
 struct bh_survey {
@@ -29,13 +27,16 @@ struct bh_survey {
     uint32_t image_count;
     uint64_t first_sequence; /* of the window; 0 = nothing inside */
     uint64_t last_sequence;
-    uint64_t events, lost, marks; /* inside the window */
-    int64_t last_us;              /* time of the last record before the window's end */
+    uint64_t events; /* inside the window */
+    uint64_t marks;  /* read, inside or not */
+    int64_t last_us; /* time of the last record before the window's end */
     bool full;
-    struct bh_replay replay; /* up to limit_us, to find: */
+    /* the allocation that crossed the limit */
     uint64_t crossing_sequence, crossing_bytes;
     uint32_t crossing_image;
-    bool crossing_found;
+    /* where both passes begin: a keyframe (empty = the log's beginning) and the segment after it */
+    struct bh_bytes keyframe;
+    uint64_t start_segment;
     /* LINKs too far from their allocation for bh_join */
     struct bh_far_link *far; /* by sequence, sorted after the pass */
     size_t far_count, far_capacity;
@@ -45,6 +46,16 @@ struct bh_far_link {
     uint32_t image, stack, primitive;
     int32_t stream;
 };
+
+/* ---- start (memviz_start.c) ---- */
+/* Chooses keyframe and start_segment. */
+int bh_memviz_start_choose(struct bh_survey *survey, const struct bh_trace_source *source,
+                           const struct bh_memviz_options *options);
+/* The state there into a fresh replay: of one image, or of all (UINT32_MAX). */
+int bh_memviz_start_state(const struct bh_survey *survey, uint32_t image, struct bh_replay *replay);
+/* Finds the allocation that crossed the limit. */
+int bh_memviz_find_crossing(struct bh_survey *survey, const struct bh_trace_source *source,
+                            const struct bh_memviz_options *options);
 
 int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source,
                   const struct bh_memviz_options *options);
@@ -118,10 +129,11 @@ void bh_names_metadata(struct bh_names *names, uint32_t primitive, uint32_t stac
 
 /* ---- trace ---- */
 /* All entries of one image within the window, oldest first, as one list. final is fresh from
- * bh_replay_init and afterwards holds the image's state at the window's end. */
+ * bh_replay_init and afterwards holds the image's state at the window's end; ret_lost: events lost
+ * within it. */
 int bh_memviz_trace(struct bh_names *names, const struct bh_survey *survey,
                     const struct bh_trace_source *source, const struct bh_memviz_options *options,
-                    uint32_t image, struct bh_replay *final);
+                    uint32_t image, struct bh_replay *final, uint64_t *ret_lost);
 /* The list with nothing but the snapshot entry. */
 void bh_memviz_trace_empty(struct bh_names *names, int64_t at_us);
 /* Segment dicts of one image's state, by address; device = index of its trace. */

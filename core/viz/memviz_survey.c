@@ -62,31 +62,6 @@ static void note_inside(struct bh_survey *survey, const struct bh_evlog_record *
         survey->first_sequence = record->sequence;
     survey->last_sequence = record->sequence;
     survey->events++;
-    survey->marks += record->kind == BH_EVLOG_MARK;
-    if (record->kind == BH_EVLOG_LOST) {
-        survey->lost += record->count;
-        survey->images[record->image].lost += record->count;
-    }
-}
-
-/* Follows the state up to the moment the limit was crossed, then finds who crossed it. record NULL
- * = the log ended. */
-static int follow_crossing(struct bh_survey *survey, const struct bh_memviz_options *options,
-                           const struct bh_event *event)
-{
-    if (!options->limit_crossed || survey->crossing_found)
-        return BH_OK;
-    if (event && event->at_us <= options->limit_us)
-        return bh_replay_apply(&survey->replay, &event->record);
-    int error = bh_replay_settle(&survey->replay);
-    uint32_t at = bh_replay_crossing(&survey->replay);
-    survey->crossing_found = true;
-    if (error < 0 || at == BH_REPLAY_NONE)
-        return error;
-    survey->crossing_sequence = survey->replay.pool[at].sequence;
-    survey->crossing_bytes = survey->replay.pool[at].size_bytes;
-    survey->crossing_image = survey->replay.pool[at].image;
-    return BH_OK;
 }
 
 static int note(struct bh_survey *survey, const struct bh_memviz_options *options,
@@ -94,21 +69,17 @@ static int note(struct bh_survey *survey, const struct bh_memviz_options *option
 {
     const struct bh_evlog_record *record = &event->record;
     int error = reserve_image(survey, record->image);
-    if (error >= 0)
-        error = follow_crossing(survey, options, event);
     if (error < 0)
         return error;
     if (record->kind == BH_EVLOG_FULL)
         survey->full = true;
     if (event->at_us >= options->to_us)
-        return BH_OK; /* read on all the same: far LINKs may come */
-    survey->last_us = event->at_us;
-    if (!bh_evlog_kind_has_sequence((int)record->kind))
         return BH_OK;
-    survey->images[record->image].seen = true;
-    survey->images[record->image].buffers |=
-        record->kind <= BH_EVLOG_CACHE_TO_OS || record->kind == BH_EVLOG_BASELINE;
-    if (event->at_us >= options->from_us)
+    survey->last_us = event->at_us;
+    if (record->image && record->kind != BH_EVLOG_IMAGE && record->kind != BH_EVLOG_HOLE)
+        survey->images[record->image].seen = true;
+    survey->marks += record->kind == BH_EVLOG_MARK;
+    if (bh_evlog_kind_has_sequence((int)record->kind) && event->at_us >= options->from_us)
         note_inside(survey, record);
     return BH_OK;
 }
@@ -122,25 +93,67 @@ static void keep_last(struct bh_survey *survey, uint64_t max_entries)
     survey->events = max_entries;
 }
 
-int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source,
-                  const struct bh_memviz_options *options)
+/* Images that were recorded before the start. */
+static int note_start(struct bh_survey *survey, struct bh_anchor anchor)
+{
+    struct bh_replay state;
+    bh_replay_init(&state, anchor);
+    int error = bh_memviz_start_state(survey, UINT32_MAX, &state);
+    survey->last_us = state.at_us;
+    survey->full = state.full;
+    for (uint32_t i = 1; error >= 0 && i < state.image_count; i++) {
+        error = reserve_image(survey, i);
+        if (error >= 0)
+            survey->images[i].seen = state.images[i].based;
+    }
+    bh_replay_done(&state);
+    return error;
+}
+
+/* Past the window's end a LINK may still come: all of the log is read for it, or, with keyframes,
+ * as far as a LINK usually lies behind. */
+static int read_on(const struct bh_memviz_options *options, const struct bh_event *event,
+                   uint32_t *beyond)
+{
+    if (event->at_us < options->to_us || !options->keyframes)
+        return 1;
+    return ++*beyond < BH_JOIN_EVENTS;
+}
+
+static int read_log(struct bh_survey *survey, const struct bh_trace_source *source,
+                    const struct bh_memviz_options *options)
 {
     struct bh_join join;
     const struct bh_event *event;
-    int more = bh_join_begin(&join, source, 0);
+    uint32_t beyond = 0;
+    int more = bh_join_begin(&join, source, survey->start_segment);
     if (more < 0)
         return more;
-    join.dictionary = survey->dictionary;
+    join.dictionary = survey->keyframe.length ? NULL : survey->dictionary;
     join.far = note_far;
     join.context = survey;
-    bh_replay_init(&survey->replay, source->header.anchor);
-    while (more >= 0 && (more = bh_join_next(&join, &event)) > 0)
+    while (more >= 0 && (more = bh_join_next(&join, &event)) > 0 &&
+           read_on(options, event, &beyond))
         more = note(survey, options, event);
     bh_join_done(&join);
-    if (more >= 0)
-        more = follow_crossing(survey, options, NULL);
-    if (more < 0)
-        return more;
+    return more < 0 ? more : BH_OK;
+}
+
+int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source,
+                  const struct bh_memviz_options *options)
+{
+    int error = bh_memviz_start_choose(survey, source, options);
+    if (error >= 0 && survey->keyframe.length) {
+        error = bh_dictionary_load(survey->dictionary, source);
+        if (error >= 0)
+            error = note_start(survey, source->header.anchor);
+    }
+    if (error >= 0)
+        error = read_log(survey, source, options);
+    if (error >= 0 && options->limit_crossed)
+        error = bh_memviz_find_crossing(survey, source, options);
+    if (error < 0)
+        return error;
     if (survey->far_count)
         qsort(survey->far, survey->far_count, sizeof *survey->far, compare_far);
     keep_last(survey, options->max_entries);
@@ -155,7 +168,7 @@ int bh_survey_run(struct bh_survey *survey, const struct bh_trace_source *source
 void bh_survey_done(struct bh_survey *survey)
 {
     bh_dictionary_free(survey->dictionary);
-    bh_replay_done(&survey->replay);
+    bh_bytes_done(&survey->keyframe);
     free(survey->images);
     free(survey->far);
     *survey = (struct bh_survey){0};

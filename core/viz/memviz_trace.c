@@ -16,6 +16,7 @@ struct tracer {
     uint32_t image;
     int64_t at_us;    /* of the event under way */
     bool inside;      /* the window has begun */
+    uint64_t lost;    /* inside */
     bool oom_pending; /* the limit was crossed in this image and is not shown yet */
 };
 
@@ -158,9 +159,20 @@ static int take_event(struct tracer *tracer, struct bh_replay *replay, const str
     replay->began = true;
     struct bh_evlog_record record = with_far_link(tracer, event);
     int error = bh_replay_apply(replay, &record);
-    if (error >= 0 && ours && tracer->inside && record.kind == BH_EVLOG_LOST)
+    if (error >= 0 && ours && tracer->inside && record.kind == BH_EVLOG_LOST) {
         put_lost(tracer, event);
+        tracer->lost += record.count;
+    }
     return error < 0 ? error : tracer->names->pickle->error;
+}
+
+/* To a buffer that was allocated before the start. */
+static int far_link(void *context, const struct bh_evlog_record *link)
+{
+    struct bh_replay *replay = context;
+    return bh_replay_find_pending(replay, link->sequence) == BH_REPLAY_NONE
+               ? BH_OK
+               : bh_replay_apply(replay, link);
 }
 
 static int take_all(struct tracer *tracer, const struct bh_trace_source *source,
@@ -168,9 +180,13 @@ static int take_all(struct tracer *tracer, const struct bh_trace_source *source,
 {
     struct bh_join join;
     const struct bh_event *event;
-    int more = bh_join_begin(&join, source, 0);
+    int more = bh_memviz_start_state(tracer->survey, tracer->image, replay);
+    if (more >= 0)
+        more = bh_join_begin(&join, source, tracer->survey->start_segment);
     if (more < 0)
         return more;
+    join.far = far_link;
+    join.context = replay;
     while (more >= 0 && (more = bh_join_next(&join, &event)) > 0) {
         if (event->at_us >= tracer->options->to_us)
             break;
@@ -189,7 +205,7 @@ void bh_memviz_trace_empty(struct bh_names *names, int64_t at_us)
 
 int bh_memviz_trace(struct bh_names *names, const struct bh_survey *survey,
                     const struct bh_trace_source *source, const struct bh_memviz_options *options,
-                    uint32_t image, struct bh_replay *final)
+                    uint32_t image, struct bh_replay *final, uint64_t *ret_lost)
 {
     struct tracer tracer = {
         .names = names,
@@ -212,6 +228,7 @@ int bh_memviz_trace(struct bh_names *names, const struct bh_survey *survey,
         last_us = options->limit_us;
     put_notice(names, BH_VIZ_ENTRY_SNAPSHOT, 0, last_us, NULL);
     bh_pickle_end(names->pickle);
+    *ret_lost = tracer.lost;
     return names->error;
 }
 

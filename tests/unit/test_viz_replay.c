@@ -9,6 +9,7 @@
 
 #include "core/viz/ingest.h"
 #include "core/viz/live.h"
+#include "core/viz/memviz.h"
 #include "core/viz/replay.h"
 #include "viz_random.h"
 
@@ -356,6 +357,46 @@ static void live_sums_equal_active(void **state)
     viz_random_close(&random);
 }
 
+/* An export that starts at a keyframe is the same file. */
+static void pickles_with_keyframes_are_the_same(void **state)
+{
+    (void)state;
+    struct viz_random random;
+    struct table table;
+    viz_random_open(&random, 13, 230000);
+    for (int i = 0; i < 230000; i++)
+        viz_random_step(&random);
+    const struct bh_trace_source *source = viz_log_source(&random.log);
+    table_open(&table);
+    import(&table, &random, source, 0);
+    assert_true(table.keyframe_count >= 3);
+    struct bh_keyframe_store keyframes = table_keyframes(&table);
+    for (int i = 0; i < 8; i++) {
+        struct bh_bytes plain = {0}, quick = {0};
+        struct bh_memviz_options options = BH_MEMVIZ_ALL;
+        int64_t one = random.moments[viz_random_below(&random, random.moment_count)].at_us;
+        int64_t two = random.moments[viz_random_below(&random, random.moment_count)].at_us;
+        if (i != 0) {
+            options.from_us = i % 3 ? (one < two ? one : two) : INT64_MIN;
+            options.to_us = i % 4 ? (one < two ? two : one) : INT64_MAX;
+        }
+        options.max_entries = i % 2 ? 0 : 1 + viz_random_below(&random, 20000);
+        options.limit_crossed = true;
+        options.limit_us = random.moments[viz_random_below(&random, random.moment_count)].at_us;
+        assert_int_equal(bh_memviz_write(source, VIZ_RUN_ID, &options, bh_sink_bytes(&plain), NULL),
+                         0);
+        options.keyframes = &keyframes;
+        assert_int_equal(bh_memviz_write(source, VIZ_RUN_ID, &options, bh_sink_bytes(&quick), NULL),
+                         0);
+        assert_int_equal(plain.length, quick.length);
+        assert_memory_equal(plain.data, quick.data, plain.length);
+        bh_bytes_done(&plain);
+        bh_bytes_done(&quick);
+    }
+    table_close(&table);
+    viz_random_close(&random);
+}
+
 static void end_counts_ended_images(void **state)
 {
     (void)state;
@@ -455,6 +496,7 @@ int main(void)
         cmocka_unit_test(sums_equal_the_model),
         cmocka_unit_test(interrupted_import_ends_the_same),
         cmocka_unit_test(live_sums_equal_active),
+        cmocka_unit_test(pickles_with_keyframes_are_the_same),
         cmocka_unit_test(end_counts_ended_images),
         cmocka_unit_test(keeps_growing),
         cmocka_unit_test(damaged_keyframes),
