@@ -210,13 +210,13 @@ class Safe(HostileTest):
     def test_mlx_training(self):
         if subprocess.run([fixture.PYTHON, "-c", "import mlx.core"], capture_output=True).returncode:
             self.skipTest("no MLX here")
-        self.safe(fixture.PYTHON, "-c", TRAIN.format(rounds=200 if FULL else 40))
+        self.safe(fixture.PYTHON, "-c", TRAIN.format(rounds=200 if FULL else 10))
 
     def test_mlx_training_is_the_same_with_the_recorder(self):
         """Same output, same status, with and without the recorder; and untouched with it."""
         if subprocess.run([fixture.PYTHON, "-c", "import mlx.core"], capture_output=True).returncode:
             self.skipTest("no MLX here")
-        program = TRAIN.format(rounds=40)
+        program = TRAIN.format(rounds=20)
         outputs = []
         for options in ((), ("--record",), ("--record", "--stacks", "all"), ("--record", "--stacks", "none")):
             job = run(fixture.PYTHON, "-c", program, limit=4 * GIB, options=options)

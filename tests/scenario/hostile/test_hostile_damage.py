@@ -1,0 +1,183 @@
+"""What is around the supervisor breaks: full or vanishing storage, dead helpers, a paused supervisor, odd processes.
+Enforcement goes on, and no job is stopped for it. architecture.md sections 1 and 2."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+import bulkhead_fixture as fixture
+from supervised import GIB, MIB, SUPERVISE, TEMP, HostileTest, load_program, run
+
+GROW = ("load", "grow", "anon", 128 * MIB, 512 * MIB, "plain")
+
+
+def helpers(job) -> list:
+    """The scribe, its standby and the others: same executable, same run directory, not the decider."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != job.process.pid:
+            try:
+                if os.readlink(f"/proc/{entry}/exe") == str(SUPERVISE.resolve()) and \
+                        str(job.run_dir).encode() in pathlib.Path("/proc", entry, "cmdline").read_bytes():
+                    found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
+class Storage(HostileTest):
+    """In a mount namespace of its own, so that a file system can be full."""
+
+    def in_small_room(self, command: str, size="3m"):
+        """Runs the shell words with ROOM on a small file system; skips without the right to mount."""
+        room = pathlib.Path(self.enterContext(fixture.tempfile.TemporaryDirectory(dir=TEMP)))
+        done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size={size},mode=700 tmpfs {room} || exit 99\n"
+                               f"export ROOM={room}\n{command}"], capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+        if done.returncode == 99 or "unshare" in done.stderr:
+            self.skipTest("no mounts here: " + done.stderr)
+        return done
+
+    def test_full_run_directory(self):
+        done = self.in_small_room(
+            f"{SUPERVISE} run --limit 48MiB --run-dir $ROOM/run -- sh -c 'dd if=/dev/zero of=$ROOM/fill bs=64k 2>/dev/null; "
+            f"exec {load_program()} grow anon {128 * MIB} {512 * MIB} plain'; code=$?; rm -f $ROOM/fill; exit $code")
+        self.assertEqual(done.returncode, 74, done.stderr)
+        self.assertIn("limit", done.stderr)
+
+    def test_full_runtime_folder(self):
+        """The queue's pages are there before the job is: a full tmpfs cannot take the decider down."""
+        done = self.in_small_room(
+            f"XDG_RUNTIME_DIR=$ROOM {SUPERVISE} run --limit 48MiB -- sh -c "
+            f"'dd if=/dev/zero of=$ROOM/fill bs=4k >/dev/null 2>&1; exec {load_program()} grow anon {128 * MIB} {512 * MIB} plain'", size="64m")
+        self.assertEqual(done.returncode, 74, done.stderr)  # the temporary run directory lies there as well
+        self.assertIn("policy_intervention", done.stderr)
+
+    def test_runtime_folder_too_small_to_begin_with(self):
+        done = self.in_small_room(f"XDG_RUNTIME_DIR=$ROOM {SUPERVISE} run --limit 48MiB -- sh -c 'exit 3'", size="64k")
+        self.assertIn(done.returncode, (3, 70, 74), done.stderr)
+
+    def test_run_directory_deleted_under_us(self):
+        job = self.job("sh", "-c", f"rm -rf $0; exec {load_program()} grow anon {128 * MIB} {512 * MIB} plain",
+                       pathlib.Path(TEMP, f"run-{type(self).count() + 1}", "run"), limit=48 * MIB)
+        self.assertIn(job.wait(), (74, 75))
+        self.assertIn(b"limit", job.errors)
+
+    @staticmethod
+    def count():
+        from supervised import Job
+        return Job.count
+
+
+class Helpers(HostileTest):
+    def test_killed_scribe_is_replaced(self):
+        job = self.job(*GROW[:3], 24 * MIB, *GROW[4:], limit=96 * MIB)
+        fixture.wait_until(lambda: len(helpers(job)) >= 2, "the scribe and its standby are there")
+        for pid in helpers(job)[:1]:
+            os.kill(pid, signal.SIGKILL)
+        code = job.wait()
+        self.assertEqual(code, 75, job.errors)
+        self.assertEqual(job.outcome["cause"], "limit_exceeded")
+        self.assertEqual(job.outcome["emptiness"], "proven")
+
+    def test_each_helper_killed_at_its_turn(self):
+        first = self.job("load", "hold", "anon", 0, limit=GIB).wait_ready()
+        count = len(fixture.wait_until(lambda: helpers(first), "helpers"))
+        first.finish()
+        for victim in range(count):
+            job = self.job("load", "hold", "anon", 0, limit=GIB).wait_ready()
+            os.kill(sorted(helpers(job))[victim], signal.SIGKILL)
+            time.sleep(0.2)
+            self.assertEqual(job.finish(), 0, job.errors)
+            self.assertEqual(job.outcome["kind"], "child_exited")
+
+    def test_all_helpers_killed(self):
+        """Nobody writes any more: the limit holds all the same, and the exit says that the report is lost."""
+        job = self.job("load", "grow", "anon", 32 * MIB, 512 * MIB, "plain", limit=96 * MIB)
+        fixture.wait_until(lambda: len(helpers(job)) >= 2, "helpers")
+        while left := helpers(job):
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.assertIn(job.wait(), (74, 75), job.errors)
+        self.assertEqual(job.leftovers(), [])
+
+    def test_paused_supervisor(self):
+        """A closed lid: two seconds without a reading are no reason to stop anything."""
+        job = self.job("load", "hold", "anon", 8 * MIB, limit=GIB, options=("--wall-time", "20s")).wait_ready()
+        time.sleep(0.2)
+        job.process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        job.process.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        self.assert_untouched(job, job.finish())
+        self.assertGreater(job.report["supervisor"]["clock_gap_ms"], 500)
+
+
+THREADS = """
+import threading, time
+threading.stack_size(65536)
+stop = threading.Event()
+threads = [threading.Thread(target=stop.wait, daemon=True) for _ in range({count})]
+[t.start() for t in threads]
+time.sleep({seconds})
+stop.set()
+print(len(threads))
+"""
+
+
+class Odd(HostileTest):
+    def test_more_threads_than_fit_one_listing(self):
+        job = run(fixture.PYTHON, "-S", "-c", THREADS.format(count=1500, seconds=2), limit=GIB)
+        self.assert_untouched(job, job.process.returncode)
+        self.assertEqual(job.output, b"1500\n")
+
+    def test_more_children_than_fit_one_page(self):
+        job = self.job("load", "workers", MIB, 1200, "idle", limit=GIB)
+        job.wait_ready()
+        time.sleep(1)
+        self.assert_untouched(job, job.finish())
+        self.assertGreaterEqual(job.report["escape"]["members_seen"], 1201)
+
+    def test_process_namespace(self):
+        """Its first process adopts the orphans inside: all of them are ours all the same."""
+        done = subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True)
+        if done.returncode:
+            self.skipTest("no process namespace here")
+        job = self.job("unshare", "--pid", "--fork", "--mount-proc", load_program(), "grow", "anon", 128 * MIB, 512 * MIB,
+                       "double", limit=48 * MIB)
+        self.assert_stopped(job, job.wait())
+
+    def test_sudden_page_tables(self):
+        """What the quick reading does not hold is read once a second at least."""
+        job = run("load", "grow", "tables", 0, 512 * MIB, "plain", limit=48 * MIB)
+        self.assert_stopped(job, job.process.returncode)
+
+    def test_hidden_copies_in_forked_workers(self):
+        """Copy on write is invisible to the quick reading: minor faults bound it."""
+        job = run("load", "workers", 128 * MIB, 6, "write", limit=256 * MIB, options=("--emergency", "4GiB"))
+        self.assert_stopped(job, job.process.returncode, ("limit_exceeded",))
+        self.assertLess(job.report["peaks"]["decision_overshoot_bytes"]["value"], 128 * MIB)
+
+    def test_smallest_limit(self):
+        job = run("load", "hold", "anon", MIB, limit=2)
+        self.assertEqual(job.process.returncode, 75, job.errors)
+
+    def test_own_reaper_inside(self):
+        program = ("import ctypes, os, time\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+                   "if os.fork() == 0:\n"
+                   "    if os.fork() == 0:\n"
+                   "        os.setsid(); x = bytearray(b'x') * (128 << 20); time.sleep(30)\n"
+                   "    os._exit(0)\n"
+                   "time.sleep(30)\n")
+        job = run(fixture.PYTHON, "-S", "-c", program, limit=64 * MIB)
+        self.assert_stopped(job, job.process.returncode)
+        self.assertTrue(job.report["escape"]["detected"])
+
+
+if __name__ == "__main__":
+    unittest.main()
