@@ -228,7 +228,8 @@ static enum bh_recorder_state state_of(const struct bh_drain *drain, bool lost)
     if (!drain->recording) {
         return BH_RECORDER_OFF;
     }
-    return lost || drain->lossy ? BH_RECORDER_LOSSY : BH_RECORDER_ATTACHED;
+    /* one process recorded and another not is a loss as well */
+    return lost || drain->lossy || drain->refused ? BH_RECORDER_LOSSY : BH_RECORDER_ATTACHED;
 }
 
 void bh_drain_stats(const struct bh_drain *drain, struct bh_record_recorder *ret_stats)

@@ -169,8 +169,8 @@ struct bh_drain {
     size_t image_count;
     uint32_t next_image;
     bool recording;
-    bool attached, lossy; /* seen so far */
-    char reason[160];     /* of the first image that refused or failed */
+    bool attached, refused, lossy; /* seen so far */
+    char reason[160];              /* of the first image that refused or failed */
     char mlx_version[32];
     uint64_t folder_changed_ns; /* mtime of the folder when it was last read */
     uint64_t stacks_lost_ended; /* of images that are gone */

@@ -102,6 +102,7 @@ static void open_image(struct bh_drain *drain, struct bh_drain_image *image, con
     image->released = image->reader.next;
     if (image->reader.facts.state == BH_RING_STATE_REFUSED) {
         keep_reason(drain, image->reader.facts.reason);
+        drain->refused = true;
         return;
     }
     drain->attached = true;

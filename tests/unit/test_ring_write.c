@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 
 #include "core/record/map.c"
 #include "core/record/mirror.c"
@@ -52,10 +53,12 @@ static void find_ring(struct fixture *fixture)
 
 static int setup(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    static struct fixture only;
+    struct fixture *fixture = &only;
     struct bh_options options = {
         .depth = 32, .slots = SLOTS, .arena_bytes = BH_RING_ARENA_BYTES_MIN};
 
+    memset(fixture, 0, sizeof(*fixture));
     (void)snprintf(fixture->folder, sizeof(fixture->folder), "/dev/shm/bh-write-XXXXXX");
     assert_non_null(mkdtemp(fixture->folder));
     fixture->dirfd = open(fixture->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -75,7 +78,6 @@ static int teardown(void **state)
     assert_int_equal(unlinkat(fixture->dirfd, fixture->name, 0), 0);
     (void)close(fixture->dirfd);
     assert_int_equal(rmdir(fixture->folder), 0);
-    free(fixture);
     return 0;
 }
 
@@ -203,6 +205,30 @@ static void the_arena_fills_up_and_says_no(void **state)
     assert_true(bh_emit.header->flags & BH_RING_FLAG_LOSSY);
 }
 
+/* A folder with room for a small ring only (tmpfs of 1 MiB; needs the right to mount). */
+static void a_small_folder_gets_a_small_ring(void **state)
+{
+    struct bh_options options = {.slots = BH_RING_SLOTS_DEFAULT,
+                                 .arena_bytes = BH_RING_ARENA_BYTES_DEFAULT};
+    struct bh_emit before = bh_emit;
+    char folder[] = "/tmp/bh-small-XXXXXX";
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    if (mount("none", folder, "tmpfs", 0, "size=4m") != 0) {
+        assert_int_equal(rmdir(folder), 0);
+        skip();
+    }
+    (void)snprintf(options.dir, sizeof(options.dir), "%s", folder);
+    assert_int_equal(bh_emit_open(&options, 0), 0);
+    assert_int_equal(bh_emit.header->slot_count, BH_RING_SLOTS_DEFAULT / 16);
+    assert_true(bh_emit.header->file_bytes < 4u << 20);
+    assert_int_equal(bh_emit_open(&options, 0), 0); /* and beside it an even smaller one */
+    assert_int_equal(umount2(folder, MNT_DETACH), 0);
+    assert_int_equal(rmdir(folder), 0);
+    bh_emit = before;
+}
+
 static void names_count_images(void **state)
 {
     struct fixture *fixture = *state;
@@ -231,6 +257,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(slots_arrive_whole_and_losses_are_exact, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_tail_is_not_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(the_arena_fills_up_and_says_no, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_small_folder_gets_a_small_ring, setup, teardown),
         cmocka_unit_test_setup_teardown(names_count_images, setup, teardown),
     };
 
