@@ -5,8 +5,8 @@
  *
  * struct bh_trace is one read-only connection, used by one thread at a time; keep a few.
  * Failures before the first byte reached the sink are typed and can become a problem document:
- * BH_E_NOT_FOUND, BH_E_BAD_QUERY, BH_E_LIMIT_NOT_CROSSED, BH_E_NO_TRACE (at=peak of a job without
- * events). Later ones mean: break the connection. */
+ * BH_E_NOT_FOUND, BH_E_BAD_QUERY, BH_E_LIMIT_NOT_CROSSED, BH_E_NO_TRACE (live sets of a job that
+ * was not recorded). Later ones mean: break the connection. */
 #ifndef BH_SERVER_TRACE_H
 #define BH_SERVER_TRACE_H
 

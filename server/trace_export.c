@@ -77,6 +77,8 @@ static int live(struct bh_trace *trace, struct bh_trace_job *job,
     struct bh_live answer = {0};
     int result;
 
+    if (query->at == BH_TRACE_AT_LIMIT && job->limit_crossed_at.us == 0)
+        return bh_err_set(diag, BH_E_LIMIT_NOT_CROSSED, "at", "This job never reached its limit");
     if (job->segments == 0)
         return bh_err_set(diag, BH_E_NO_TRACE, NULL, "Nothing was recorded in this job");
     result = bh_trace_dictionary(trace, job, &dictionary, diag);
