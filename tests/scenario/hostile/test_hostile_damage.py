@@ -137,11 +137,21 @@ class Odd(HostileTest):
         self.assertEqual(job.output, b"1500\n")
 
     def test_more_children_than_fit_one_page(self):
-        job = self.job("load", "workers", MIB, 1200, "idle", limit=GIB)
+        """The kernel gives the list of 900 children in two pieces."""
+        job = self.job("load", "workers", MIB, 900, "idle", limit=GIB)
         job.wait_ready()
-        time.sleep(1)
+        time.sleep(1.5)
         self.assert_untouched(job, job.finish())
-        self.assertGreaterEqual(job.report["escape"]["members_seen"], 1201)
+        self.assertGreaterEqual(max(s["members"] for s in job.report["samples"]), 901)
+        self.assertGreaterEqual(job.report["escape"]["members_seen"], 901)
+
+    def test_more_processes_than_the_table_holds(self):
+        """Not everybody can be watched: that is said and acted on, never taken for a small job."""
+        job = self.job("load", "workers", MIB, 6000, "idle", limit=8 * GIB)
+        job.wait()
+        self.assertEqual(job.process.returncode, 70)
+        self.assertEqual(job.outcome["cause"], "observation_failed")
+        self.assertEqual(job.leftovers(), [])
 
     def test_process_namespace(self):
         """Its first process adopts the orphans inside: all of them are ours all the same."""
