@@ -342,8 +342,7 @@ static enum MHD_Result begin(struct bh_http_exchange *exchange, const char *meth
     check(exchange, &head);
     /* A refused body is read and dropped before the answer, because closing with unread bytes makes
      * the kernel throw our answer away; not so one that is too large or waits for 100-continue. */
-    bool now =
-        head.expects || head.length > BH_API_MAX_BODY || head.has_encoding == head.has_length;
+    bool now = head.expects || head.length > DRAIN_BYTES || head.has_encoding == head.has_length;
     if (exchange->call.reply.ready && now)
         return queue(exchange);
     return MHD_YES;
