@@ -9,7 +9,7 @@
  *     bh_report_render(report, utc_offset_s, bytes);
  *
  * Everything is bounded: long lists keep their first and their last entries and count what fell
- * out between, sample series merge neighbours (extremes stay exact). About 150 KiB. */
+ * out between, sample series merge neighbours (extremes stay exact). About 120 KiB. */
 #ifndef BH_MODEL_REPORT_H
 #define BH_MODEL_REPORT_H
 
@@ -19,7 +19,7 @@
 #define BH_REPORT_SCHEMA         "bulkhead.report"
 #define BH_REPORT_SCHEMA_VERSION 1
 
-#define BH_REPORT_POINTS      600 /* of a series; a power of two is not needed, an even number is */
+#define BH_REPORT_POINTS      240 /* of a series, an even number; a report stays below 200 KiB */
 #define BH_REPORT_TRANSITIONS 128
 #define BH_REPORT_SIGNALS     128
 #define BH_REPORT_CHECKPOINTS 32

@@ -112,6 +112,8 @@ static void last_status(struct adoption *adoption, bool report_lost)
     if (!known)
         return;
     status.state = BH_JOB_FINISHED;
+    if (adoption->store.has_empty)
+        status.members = 0;
     if (status.outcome == BH_OUTCOME_NONE) {
         status.outcome = BH_OUTCOME_SUPERVISOR_LOST;
         status.cause = adoption->reboot ? BH_CAUSE_HOST_REBOOT : BH_CAUSE_SUPERVISOR_LOST;

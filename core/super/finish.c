@@ -155,13 +155,21 @@ int bh_finish_sentence(int run_fd, char *ret_text, size_t size, struct bh_diag *
 
 /* ---- all of it ---- */
 
+/* drain NULL although recording was asked for: absent, never silently off. */
 static void add_recorder(struct bh_store *store, const struct bh_drain *drain)
 {
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_RECORDER;
     record.at = bh_clock_mono();
-    bh_drain_stats(drain, &record.recorder);
+    if (drain) {
+        bh_drain_stats(drain, &record.recorder);
+    } else {
+        record.recorder.state = BH_RECORDER_ABSENT;
+        (void)snprintf(record.recorder.reason, sizeof record.recorder.reason, "%s",
+                       store->run->rings_fd < 0 ? "there is no runtime folder for its rings"
+                                                : "the event log could not be kept");
+    }
     bh_store_add(store, &record);
 }
 
@@ -191,12 +199,11 @@ int bh_finish_run(struct bh_store *store, struct bh_drain *drain,
                   struct bh_reclaim_facts *ret_facts, struct bh_diag *diag)
 {
     (void)bh_store_take(store);
-    if (drain) {
-        int result = bh_drain_finish(drain);
+    int drained = drain ? bh_drain_finish(drain) : BH_OK;
+    if (store->run->spec->record)
         add_recorder(store, drain);
-        if (result < 0)
-            add_artifact_error(store, result, "events");
-    }
+    if (drained < 0)
+        add_artifact_error(store, drained, "events");
     bh_store_flush_span(store);
     bh_store_sync(store);
     memset(ret_facts, 0, sizeof *ret_facts);

@@ -22,8 +22,8 @@ int bh_finish_run(struct bh_store *store, struct bh_drain *drain,
 /* Folds the valid prefix of journal.bhj in run_fd. ret_report: the caller's to free. */
 int bh_finish_fold(int run_fd, struct bh_report **ret_report, struct bh_diag *diag);
 
-/* Validates, renders and puts report.json in place in target_fd (the run directory, or another one
- * for `bulkhead-tool report rebuild`). Nothing is written when validation refuses it. */
+/* Validates, renders and puts report.json in place in target_fd (the run directory or another one).
+ * Nothing is written when validation refuses it. */
 int bh_finish_report(int run_fd, int target_fd, struct bh_diag *diag);
 
 /* The outcome sentence of a finished run, for the last line of `run`, with peak and limit. */

@@ -169,8 +169,7 @@ static void open_drain(struct scribe *scribe)
         result = bh_drain_new(run->rings_fd, fd, run->id, run->anchor, run->spec->trace_max_bytes,
                               &scribe->drain, &diag);
     if (result < 0) {
-        scribe->drain_error = result;
-        bh_log(BH_LOG_ERROR, "event log: %s; going on without it", diag.detail);
+        bh_log(BH_LOG_ERROR, "event log: %s; continuing without recorder", diag.detail);
         if (fd >= 0)
             (void)close(fd);
     }
@@ -323,6 +322,8 @@ static void last_status(struct scribe *scribe, int report_error)
         return;
     if (status.state != BH_JOB_FAILED_TO_START)
         status.state = BH_JOB_FINISHED;
+    if (scribe->store.has_empty)
+        status.members = 0;
     if (report_error)
         status.outcome = BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE;
     else if (status.outcome == BH_OUTCOME_NONE) {

@@ -389,7 +389,7 @@ static void test_bounded(void **state)
     (void)outcome(5000, BH_OUTCOME_POLICY_INTERVENTION, BH_CAUSE_LIMIT_EXCEEDED);
     add();
     assert_int_equal(bh_report_render(report, 0, &json), BH_OK);
-    assert_true(json.length < 512 * 1024);
+    assert_true(json.length < 200 * 1024);
     bh_bytes_done(&json);
 }
 

@@ -88,6 +88,7 @@ static void test_a_whole_run(void **state)
     (void)read_text(dir, "status.bin", &text);
     assert_int_equal(bh_status_file_decode(text.data, text.length, &status), BH_OK);
     assert_int_equal(status.state, BH_JOB_FINISHED);
+    assert_int_equal(status.members, 0);
     assert_true(access(dir->state.runtime_path, F_OK) < 0); /* the memory of the rings is back */
     bh_bytes_done(&text);
 }
@@ -297,6 +298,27 @@ static void test_unwritable(void **state)
     assert_false(run_dir_has(dir, "report.json"));
 }
 
+/* Recording was asked for and cannot be: the report says `absent` and why, exit 74 stays away. */
+static void test_no_event_log(void **state)
+{
+    struct run_dir *dir = *state;
+    struct bh_bytes text = {0};
+    dir->spec.record = true;
+    assert_int_equal(mkdirat(dir->run.fd, "events.bhe", 0700), 0);
+    start(dir);
+    run_dir_begin(dir, (int)getpid());
+    run_dir_end(dir);
+    leave(dir);
+    assert_true(WAIT_FOR(run_dir_unlocked(dir)));
+    struct bh_queue_scribe words;
+    bh_queue_scribe(dir->state.queue, &words);
+    assert_int_equal(words.artifact_error, 0); /* nothing that was kept is lost */
+    const char *json = read_text(dir, "report.json", &text);
+    assert_non_null(strstr(json, "\"state\": \"absent\""));
+    assert_non_null(strstr(json, "\"reason\": \"the event log could not be kept\""));
+    bh_bytes_done(&text);
+}
+
 /* The disk is full in the middle of a run (a file size limit stands for it). */
 static void test_disk_full(void **state)
 {
@@ -380,6 +402,7 @@ int main(void)
         TEST(test_stranger_is_not_touched),
         TEST(test_both_killed),
         TEST(test_unwritable),
+        TEST(test_no_event_log),
         TEST(test_disk_full),
         TEST(test_samples_turn),
     };
