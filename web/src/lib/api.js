@@ -94,6 +94,7 @@ export const api = {
   host: () => getJson("/v1/host"),
   info: () => getJson("/v1/info"),
   launch: (body) => post("/v1/jobs", body),
+  relaunch: (id, body) => post(`${jobPath(id)}/relaunch`, body),
   stop: (id, body) => post(`${jobPath(id)}/stop`, body),
   kill: (id) => post(`${jobPath(id)}/kill`),
   checkpoint: (id) => post(`${jobPath(id)}/checkpoint`),
@@ -121,6 +122,7 @@ export const api = {
   links: (id) => ({
     report: `${jobPath(id)}/report`,
     pickle: `${jobPath(id)}/memory.pickle`,
+    trace: `${jobPath(id)}/trace.json`,
     stdout: `${jobPath(id)}/logs?stream=stdout`,
     stderr: `${jobPath(id)}/logs?stream=stderr`,
     events: `${jobPath(id)}/memory-events?format=ndjson`,

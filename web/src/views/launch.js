@@ -38,7 +38,8 @@ class LaunchForm {
     this.argv.input.focus();
   }
 
-  /** Fills the form with what a job was launched with; env values are not kept anywhere. */
+  /** Fills the form with what a job was launched with. What the form does not show, and values of the
+   *  environment, the server keeps: it launches the same spec again with these members replaced. */
   async prefill(job) {
     let spec = null;
     try {
@@ -47,14 +48,15 @@ class LaunchForm {
       // the job object alone has the main things
     }
     const src = spec ?? job;
+    this.source = spec ? { id: job.id, spec } : null;
     this.argv.set(src.command ?? []);
     this.setMode(src.mode);
     if (src.limit_bytes) {
       this.setLimit(src.limit_bytes);
     }
     this.f.cwd.value = spec?.cwd ?? "";
-    this.f.signal.value = spec?.stop?.signal ?? "SIGTERM";
-    this.f.ckptSignal.value = spec?.checkpoint?.signal ?? "";
+    choose(this.f.signal, spec?.stop?.signal ?? "SIGTERM");
+    choose(this.f.ckptSignal, spec?.checkpoint?.signal ?? "");
     this.f.ckptPath.value = spec?.checkpoint?.path ?? "";
     this.f.record.checked = spec?.record?.enabled ?? true;
     this.f.wall.value = spec?.wall_time_ms ? `${spec.wall_time_ms}ms` : "";
@@ -63,7 +65,9 @@ class LaunchForm {
       .join("\n");
     const keys = Object.keys(spec?.env ?? {});
     this.note(
-      keys.length ? `Values of ${keys.join(", ")} are not kept. Set them again under More settings.` : "",
+      keys.length
+        ? `${keys.join(", ")} keep their values unless you set them again under More settings.`
+        : "",
     );
     this.open();
     this.refresh();
@@ -261,7 +265,11 @@ class LaunchForm {
     }
     this.f.submit.disabled = true;
     try {
-      const job = await api.launch(body);
+      const { source } = this;
+      const job = await (source && keepsAll(source.spec, body)
+        ? api.relaunch(source.id, body)
+        : api.launch(body));
+      this.source = null;
       putJob(job);
       this.note((job.warnings ?? []).join(" "), "c-warn");
       toast(`${job.name} was launched.`, { href: `#/jobs/${job.id}/timeline`, text: "Show job" });
@@ -299,6 +307,25 @@ class LaunchForm {
     slot.input?.setAttribute("aria-invalid", "true");
     slot.input?.focus();
   }
+}
+
+/** Selects a value, also one that the list does not name. */
+function choose(select, value) {
+  if (![...select.options].some((o) => o.value === value)) {
+    select.append(h("option", { value }, value));
+  }
+  select.value = value;
+}
+
+/** Does the body still say all that the spec said? What was emptied in the form must not come back. */
+export function keepsAll(spec, body) {
+  const gone = (had, key) => had && !(key in body);
+  return !(
+    gone(spec.wall_time_ms, "wall_time") ||
+    gone(spec.checkpoint, "checkpoint") ||
+    gone(Object.keys(spec.labels ?? {}).length > 0, "labels") ||
+    (spec.mode !== "observe" && body.mode === "observe")
+  );
 }
 
 /** Which field a JSON pointer of the body belongs to. */

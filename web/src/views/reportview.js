@@ -103,6 +103,7 @@ export class ReportView {
             "for memory_viz and pickle.load; also while it runs",
           ),
           row("Allocator events", links.events, "events.ndjson", "one JSON object a line"),
+          row("Trace for Perfetto", links.trace, "trace.json", "counters and markers"),
           row("Standard output", links.stdout, "stdout.log", "plain text"),
           row("Standard error", links.stderr, "stderr.log", "plain text"),
         ),
