@@ -101,7 +101,7 @@ class OnATerminal(unittest.TestCase):
         terminal.type("\x03")
         terminal.expect("prompt> ")
         terminal.type("echo status=$?\n")
-        self.assertEqual(terminal.expect(r"\nstatus=(\d+)").group(1), "130")
+        self.assertEqual(terminal.expect(r"\rstatus=(\d+)\r").group(1), "130")
 
 
 if __name__ == "__main__":
