@@ -187,6 +187,7 @@ static int take_annotations(struct bh_trace *trace, const struct bh_trace_job *j
 int bh_trace_pickle(struct bh_trace *trace, const char *id, struct bh_trace_range range,
                     uint64_t max_entries, bh_trace_sink sink, void *user, struct bh_diag *diag)
 {
+    struct bh_keyframe_store keyframes;
     struct annotations annotations;
     struct bh_memviz_options options;
     struct bh_trace_job job;
@@ -197,7 +198,9 @@ int bh_trace_pickle(struct bh_trace *trace, const char *id, struct bh_trace_rang
     result = take_annotations(trace, &job, range, &annotations, diag);
     if (result < 0)
         return bh_trace_end(trace, &job, result);
+    keyframes = bh_trace_rows_keyframes(&job.rows);
     options = (struct bh_memviz_options){
+        .keyframes = &keyframes,
         .from_us = range.from_us,
         .to_us = range.to_us,
         .max_entries = max_entries,

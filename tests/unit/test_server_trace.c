@@ -304,6 +304,9 @@ static void test_a_job_without_anything_has_an_empty_timeline(void **state)
     json_decref(json);
     assert_int_equal(bh_trace_live(f->trace, MAKER_ID, &query, collect, &bytes, &diag),
                      BH_E_NO_TRACE);
+    query.at = BH_TRACE_AT_LIMIT;
+    assert_int_equal(bh_trace_live(f->trace, MAKER_ID, &query, collect, &bytes, &diag),
+                     BH_E_LIMIT_NOT_CROSSED);
     assert_int_equal(
         bh_trace_pickle(f->trace, MAKER_ID, BH_TRACE_OPEN_RANGE, 0, collect, &bytes, &diag), 0);
     assert_memory_equal(bytes.data, "\x80\x04", 2);
