@@ -368,7 +368,8 @@ static void test_kill_at_any_point_loses_and_doubles_nothing(void **state)
     const char *wanted = getenv("BH_KILLS");
     int kills = wanted ? atoi(wanted) : 20;
     uint64_t before = 0;
-    uint32_t longest_ms = 40; /* grows until a step gets through: sanitizers and busy machines are slow */
+    uint32_t longest_ms =
+        40; /* grows until a step gets through: sanitizers and busy machines are slow */
     int moved = 0;
 
     open_database(f);
