@@ -164,6 +164,8 @@ static void add_recorder(struct bh_store *store, const struct bh_drain *drain)
     record.at = bh_clock_mono();
     if (drain) {
         bh_drain_stats(drain, &record.recorder);
+        if (store->ring_bytes > record.recorder.ring_bytes)
+            record.recorder.ring_bytes = store->ring_bytes;
     } else {
         record.recorder.state = BH_RECORDER_ABSENT;
         (void)snprintf(record.recorder.reason, sizeof record.recorder.reason, "%s",

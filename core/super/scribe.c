@@ -241,6 +241,8 @@ static int step_drain(struct scribe *scribe)
     scribe->recorder.ring_bytes = bh_drain_ring_bytes(scribe->drain);
     scribe->store.active = scribe->recorder.active;
     scribe->store.reserved = scribe->recorder.reserved;
+    if (scribe->recorder.ring_bytes > scribe->store.ring_bytes)
+        scribe->store.ring_bytes = scribe->recorder.ring_bytes;
     journal_recorder(scribe);
     return slots;
 }

@@ -31,6 +31,7 @@ struct bh_store {
     int error; /* enum bh_error, 0 none */
     struct bh_sample_span span;
     struct bh_observed active, reserved; /* recorder's sums, for the spans; set by the owner */
+    uint64_t ring_bytes;                 /* most that was mapped at a time; set by the owner */
     struct bh_mono last_at;              /* of the last record seen */
     struct bh_mono status_written;
     struct bh_status status; /* as last written */

@@ -409,6 +409,21 @@ static void test_other_pool(void **state)
     assert_int_equal(report->sample_series.count, 1);
 }
 
+/* Rings go with their processes; the most that was mapped stays said. */
+static void test_ring_bytes(void **state)
+{
+    (void)state;
+    static const uint64_t mapped[] = {100, 900, 0};
+    for (uint64_t i = 0; i < 3; i++) {
+        start(BH_RECORD_RECORDER, i);
+        record.recorder.ring_bytes = mapped[i];
+        record.recorder.events = i;
+        add();
+    }
+    assert_int_equal(report->recorder.ring_bytes, 900);
+    assert_int_equal(report->recorder.events, 2);
+}
+
 /* A crossing of an earlier breach that ended by itself is not the T of the stop. */
 static void test_old_crossing(void **state)
 {
@@ -482,7 +497,7 @@ int main(void)
         TEST(test_limit),      TEST(test_checkpoint_and_kill), TEST(test_observe),
         TEST(test_lost),       TEST(test_not_launched),        TEST(test_unkillable),
         TEST(test_bounded),    TEST(test_other_pool),          TEST(test_old_crossing),
-        TEST(test_validation),
+        TEST(test_ring_bytes), TEST(test_validation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
