@@ -203,6 +203,12 @@ static int get_body(struct bh_replay *replay, struct bh_varint_reader *reader, u
         if (error < 0)
             return error;
     }
+    /* No buffer takes less than ten bytes, so what is reserved is bounded by the blob. */
+    if (buffers > (size_t)(reader->end - reader->at) / 10)
+        return BH_E_MALFORMED;
+    int reserved = bh_replay_reserve(replay, buffers);
+    if (reserved < 0)
+        return reserved;
     struct bh_buffer buffer = {0};
     for (uint32_t i = 0; i < buffers; i++) {
         get_buffer(reader, &buffer);

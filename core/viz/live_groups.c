@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "core/viz/hash.h"
+
 void bh_live_groups_begin(struct bh_live_groups *groups, const struct bh_dictionary *dictionary,
                           bool by_primitive)
 {
@@ -17,11 +19,6 @@ void bh_live_groups_done(struct bh_live_groups *groups)
 }
 
 /* ---- index ---- */
-
-static uint32_t hash(uint64_t key)
-{
-    return (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32);
-}
 
 /* items: an array of structs of `size` bytes whose first member is the u64 key. */
 static uint64_t key_at(const void *items, size_t size, uint32_t at)
@@ -39,7 +36,7 @@ static int index_reserve(struct bh_live_index *index, const void *items, size_t 
     if (!slots)
         return BH_E_NOMEM;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = hash(key_at(items, size, i)) & (wanted - 1);
+        uint32_t at = bh_viz_hash(key_at(items, size, i)) & (wanted - 1);
         while (slots[at])
             at = (at + 1) & (wanted - 1);
         slots[at] = i + 1;
@@ -54,7 +51,7 @@ static int index_reserve(struct bh_live_index *index, const void *items, size_t 
 static uint32_t *index_find(const struct bh_live_index *index, const void *items, size_t size,
                             uint64_t key)
 {
-    uint32_t at = hash(key) & index->mask;
+    uint32_t at = bh_viz_hash(key) & index->mask;
     while (index->slots[at] && key_at(items, size, index->slots[at] - 1) != key)
         at = (at + 1) & index->mask;
     return &index->slots[at];

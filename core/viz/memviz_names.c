@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/viz/hash.h"
 #include "core/viz/memviz_internal.h"
 
 static const char *const FIXED[BH_NAMES] = {
@@ -159,7 +160,7 @@ void bh_names_frames(struct bh_names *names, uint32_t stack)
 
 static uint32_t metadata_slot(const struct bh_metadata_slot *slots, uint32_t mask, uint64_t key)
 {
-    uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 32) & mask;
+    uint32_t at = bh_viz_hash(key) & mask;
     while (slots[at].memo && slots[at].key != key)
         at = (at + 1) & mask;
     return at;

@@ -111,6 +111,8 @@ int64_t bh_replay_time(const struct bh_replay *replay, const struct bh_evlog_rec
  * newest active buffer that came fresh from the system, else the newest active one. */
 uint32_t bh_replay_crossing(const struct bh_replay *replay);
 
+/* For keyframes: room for so many buffers, so that putting them moves nothing. */
+int bh_replay_reserve(struct bh_replay *replay, uint32_t buffers);
 /* For keyframes: puts a buffer as it is, sums included; no observer call. */
 int bh_replay_put(struct bh_replay *replay, const struct bh_buffer *buffer);
 int bh_replay_image_put(struct bh_replay *replay, uint32_t image,

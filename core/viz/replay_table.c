@@ -2,35 +2,34 @@
 
 #include <stdlib.h>
 
+#include "core/viz/hash.h"
+
 /* Both indexes: open addressing, linear probing, at most half full, removal shifts back. A slot
  * holds pool index + 1. */
 
-static uint32_t mix(uint64_t value)
-{
-    value *= 0x9e3779b97f4a7c15ull;
-    return (uint32_t)(value >> 32);
-}
-
 static uint32_t address_hash(const struct bh_buffer *buffer)
 {
-    return mix(buffer->address ^ (uint64_t)buffer->image << 56 ^ buffer->image);
+    return bh_viz_hash(buffer->address ^ (uint64_t)buffer->image << 48);
 }
 
 static uint32_t sequence_hash(const struct bh_buffer *buffer)
 {
-    return mix(buffer->sequence);
+    return bh_viz_hash(buffer->sequence);
 }
 
 typedef uint32_t hash_of(const struct bh_buffer *buffer);
 
+/* Room for one entry more than `used`. */
 static int index_reserve(const struct bh_replay *replay, uint32_t **slots, uint32_t *mask,
                          uint32_t used, hash_of *hash)
 {
     if (*slots && used < *mask / 2)
         return BH_OK;
-    if (*slots && *mask > UINT32_MAX / 4)
+    if (used > UINT32_MAX / 8)
         return BH_E_NOMEM;
-    uint32_t size = *slots ? (*mask + 1) * 2 : 1024;
+    uint32_t size = 1024;
+    while (size / 2 <= used + 1)
+        size *= 2;
     uint32_t *grown = calloc(size, sizeof *grown);
     if (!grown)
         return BH_E_NOMEM;
@@ -96,6 +95,18 @@ static int pool_take(struct bh_replay *replay, uint32_t *ret_at)
     }
     *ret_at = replay->pool_used++;
     return BH_OK;
+}
+
+int bh_replay_reserve(struct bh_replay *replay, uint32_t buffers)
+{
+    if (buffers > replay->pool_capacity) {
+        struct bh_buffer *grown = realloc(replay->pool, buffers * sizeof *grown);
+        if (!grown)
+            return BH_E_NOMEM;
+        replay->pool = grown;
+        replay->pool_capacity = buffers;
+    }
+    return index_reserve(replay, &replay->by_address, &replay->address_mask, buffers, address_hash);
 }
 
 int bh_replay_table_add(struct bh_replay *replay, const struct bh_buffer *buffer, uint32_t *ret_at)
