@@ -320,14 +320,15 @@ class Job:
 
 # ---- the `bulkhead` command ----------------------------------------------------------------------
 
+_LAUNCH_EXIT = {"launch_not_found": 127, "launch_not_executable": 126}
+
+
 def _exit_code(job: Job) -> int:
     """As `bulkhead-supervise run` would exit: report.md section 4."""
     outcome = job.outcome
     kind, code, signal = outcome.get("kind"), outcome.get("exit_code"), outcome.get("signal")
-    if kind == "launch_not_found":
-        return 127
-    if kind == "launch_not_executable":
-        return 126
+    if kind in _LAUNCH_EXIT:
+        return _LAUNCH_EXIT[kind]
     if kind == "partial_artifact_failure":
         return 74
     if kind in ("supervisor_failure", "supervisor_lost", "unkillable"):
@@ -481,8 +482,9 @@ def main(argv=None) -> int:
         return args.run(Client(state=args.state, url=args.url), args)
     except BulkheadError as error:
         print(f"bulkhead: {error}", file=sys.stderr)
-        return {"launch_not_found": 127, "launch_not_executable": 126}.get(error.code, 64 if error.status < 500 and
-                                                                           error.status else 69)
+        if error.code in _LAUNCH_EXIT:
+            return _LAUNCH_EXIT[error.code]
+        return 69 if isinstance(error, NoServer) else 70 if error.status >= 500 else 64
     except BrokenPipeError:
         return 141
     except KeyboardInterrupt:
