@@ -349,9 +349,11 @@ void bh_track_flush_end(void)
 {
     struct visit visit __attribute__((cleanup(leave))) = {false};
     int saved = errno;
+    bool entered = enter(&visit);
 
+    /* under the lock, so that nobody relies on sizes before the mirror has caught up */
     __atomic_sub_fetch(&bh_track_flushes, 1, __ATOMIC_SEQ_CST);
-    if (enter(&visit)) {
+    if (entered) {
         bh_events_follow_control(false);
         settle(mlx_cache());
     }
