@@ -14,9 +14,8 @@
 #include "core/base/log.h"
 #include "core/super/finish.h"
 
-/* How long the scribe sleeps when nobody wakes it. Busy rings fill in about 0.1 s at MLX's highest
- * event rate; an idle job is looked at ten times a second. */
-#define WAIT_BUSY_NS (2 * BH_NS_PER_MS)
+/* How long the scribe sleeps when nobody wakes it: an idle job is looked at ten times a second,
+ * rings as often as the drain wants, so that none overflows. */
 #define WAIT_SOME_NS (20 * BH_NS_PER_MS)
 #define WAIT_IDLE_NS (100 * BH_NS_PER_MS)
 #define BUSY_SLOTS   4096
