@@ -279,7 +279,7 @@ static int once_a_second(struct scribe *scribe)
 static uint64_t pause_ns(const struct scribe *scribe, size_t records, int slots)
 {
     if (slots >= BUSY_SLOTS)
-        return WAIT_BUSY_NS;
+        return 0; /* there is more */
     uint64_t pause = slots > 0 || records > 64 ? WAIT_SOME_NS : WAIT_IDLE_NS;
     /* a quiet ring can fill at full speed from one moment to the next */
     uint64_t rings = scribe->drain ? bh_drain_pause_ns(scribe->drain) : pause;
