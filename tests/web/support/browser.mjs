@@ -105,7 +105,7 @@ export const colourOnPlot = (page, token, tolerance = 12) =>
       const { width, height } = canvas;
       const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
       const ratio = devicePixelRatio;
-      const x0 = Math.round(58 * ratio);
+      const x0 = Math.round(62 * ratio);
       const x1 = width - Math.round(118 * ratio);
       const y0 = Math.round(34 * ratio);
       const y1 = height - Math.round(28 * ratio);

@@ -61,7 +61,8 @@ export function throughout(groupsAtStart, blocks) {
  * rest is summed. Returns {shown, rest: number of blocks, top: [[time, shown bytes, rest bytes]]}.
  */
 export function stackBlocks(blocks, from, to, most) {
-  const largest = [...blocks].sort((a, b) => b.size - a.size || a.id - b.id);
+  const life = (b) => (b.t1 ?? to) - (b.t0 ?? from);
+  const largest = [...blocks].sort((a, b) => b.size - a.size || life(b) - life(a) || a.id - b.id);
   const shown = largest.slice(0, most);
   const chosen = new Set(shown);
   const steps = [];

@@ -5,6 +5,9 @@ import { bytes, duration, limit, percent, plural, roughly } from "./format.js";
 
 export const LIVE_STATES = new Set(["starting", "running", "checkpointing", "stopping"]);
 
+/** Nothing runs here: events and report come over the API. */
+export const isExternal = (job) => (job.command ?? []).length === 0;
+
 export const isLive = (job) => LIVE_STATES.has(job.state);
 
 /** The value of an observed number, or null. */
@@ -106,6 +109,9 @@ export function bucketOf(job) {
 export function liveSentence(job, trend) {
   const charge = value(job.charge);
   const [, , word] = stateTuple(job);
+  if (isExternal(job)) {
+    return `Runs elsewhere; ${plural(job.recorder?.events ?? 0, "event")} came over the API so far.`;
+  }
   if (job.state === "starting") {
     return "Starting.";
   }

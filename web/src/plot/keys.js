@@ -87,6 +87,21 @@ export const KEY_HELP = [
     ],
   ],
   [
+    "What was live",
+    [
+      [["↑", "↓"], "move between rows"],
+      [["Enter"], "keep the mark"],
+    ],
+  ],
+  [
+    "Allocations",
+    [
+      [["←", "→"], "move between blocks"],
+      [["Enter"], "its stack"],
+      [["Esc"], "clear"],
+    ],
+  ],
+  [
     "Flame graph",
     [
       [["←", "→", "↑", "↓"], "move between frames"],

@@ -31,7 +31,7 @@ export function stopRange(markers, endUs) {
 export function layout(scene, w, h, rootSize) {
   const u = rootSize / 14;
   const small = w < 600 * u;
-  const left = (small ? 38 : 58) * u;
+  const left = (small ? 38 : 62) * u;
   const right = (scene.model.limits.length === 0 ? (small ? 12 : 70) : small ? 72 : 118) * u;
   const top = 34 * u;
   const bottom = 27 * u;

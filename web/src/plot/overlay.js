@@ -111,16 +111,24 @@ function haloText(g, label, px, py, color) {
   g.fillText(label, px, py);
 }
 
+/** The charge's peak; where no charge is known (a job that runs elsewhere) that of active. */
+function peakOf({ charge, active }) {
+  if (charge) {
+    return { at_us: charge.at_us, bytes: charge.charge_bytes, color: token("charge") };
+  }
+  return active ? { at_us: active.at_us, bytes: active.active_bytes, color: token("active") } : null;
+}
+
 export function peak({ g, scene, lay, panel, x, y }) {
-  const p = scene.model.peak.charge;
+  const p = peakOf(scene.model.peak);
   if (!p || panel.kind === "main" || p.at_us < panel.from || p.at_us > panel.to) {
     return;
   }
   const px = x(p.at_us);
-  const py = y(p.charge_bytes);
-  ring(g, px, py, 4.5, token("charge"), 2);
+  const py = y(p.bytes);
+  ring(g, px, py, 4.5, p.color, 2);
   g.font = font(0.857, 650);
-  const label = `peak ${bytes(p.charge_bytes)}`;
+  const label = `peak ${bytes(p.bytes)}`;
   const w = g.measureText(label).width + 12 * lay.u;
   const h = 19 * lay.u;
   const bx = Math.max(panel.x + 3, Math.min(px - w / 2, panel.x + panel.w - w - 3));
@@ -130,7 +138,7 @@ export function peak({ g, scene, lay, panel, x, y }) {
   g.strokeStyle = token("line-strong");
   g.lineWidth = 1;
   g.strokeRect(bx + 0.5, by + 0.5, w - 1, h - 1);
-  g.fillStyle = token("charge");
+  g.fillStyle = p.color;
   g.textAlign = "left";
   g.fillText(label, bx + 6 * lay.u, by + h / 2 + 0.5);
 }

@@ -18,7 +18,8 @@ export function drawOverview(canvas, model, range, geometry) {
   const x = (us) => left + Math.min(1, Math.max(0, (us - model.from) / span)) * width;
   const top = yTop(model);
   const y = (n) => h - 6 - (n / top) * (h - 12);
-  for (const run of runs(model, "charge", model.from, model.to, width, false)) {
+  const key = model.chargeMax.some((v) => v !== null) ? "charge" : "active"; // no charge: an external job
+  for (const run of runs(model, key, model.from, model.to, width, false)) {
     area(g, run, left, y);
   }
   const band = limitAt(model.limits, model.to);

@@ -78,8 +78,10 @@ export class Timeline {
 
   /* ---- what is shown ---- */
 
+  /** The job's start, or its first known reading: a foreign trace begins before its job was made. */
   start() {
-    return this.host.startUs();
+    const known = this.whole && this.whole.t.length ? this.whole.from : Infinity;
+    return Math.min(this.host.startUs(), known);
   }
 
   end() {

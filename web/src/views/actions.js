@@ -5,7 +5,7 @@ import { append, fill, h, icon } from "../lib/dom.js";
 import { api, canWrite } from "../lib/api.js";
 import { ago, bytes, duration, GiB } from "../lib/format.js";
 import { dropJob, putJob } from "../lib/store.js";
-import { checkpointLine, isLive, value } from "../lib/words.js";
+import { checkpointLine, isExternal, isLive, value } from "../lib/words.js";
 
 const TOAST_MS = 6000;
 
@@ -209,7 +209,7 @@ const button = (glyph, label, job, act, small, tone = "") =>
 
 /** Which buttons a job has now. */
 export function actionsOf(job) {
-  if (!isLive(job) || !canWrite()) {
+  if (!isLive(job) || isExternal(job) || !canWrite()) {
     return [];
   }
   const stopping = job.state === "stopping";

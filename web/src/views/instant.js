@@ -217,11 +217,12 @@ export class Instant {
     const tr = h(
       "tr",
       {
-        tabindex: "0",
+        tabindex: i === 0 ? "0" : "-1",
         "data-i": String(i),
         "aria-selected": "false",
         onclick: () => this.pick(i),
-        onkeydown: (e) => e.key === "Enter" && this.pick(i),
+        onkeydown: (e) => this.key(e, i),
+        onfocus: () => this.flame.mark(i),
         onpointerenter: () => this.flame.mark(i),
         onpointerleave: () => this.flame.mark(this.picked ?? null),
       },
@@ -304,6 +305,21 @@ export class Instant {
       h("td", { class: "num share" }, "100 %"),
       this.since === null ? null : growth(grown),
     );
+  }
+
+  /** One stop in the tab order, arrows between rows, Enter keeps the mark. */
+  key(e, i) {
+    const rows = [...this.body.querySelectorAll("tr[data-i]")];
+    const to = { ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: rows.length - 1 }[e.key];
+    if (rows[to]) {
+      e.preventDefault();
+      rows.forEach((tr, k) => {
+        tr.tabIndex = k === to ? 0 : -1;
+      });
+      rows[to].focus();
+    } else if (e.key === "Enter") {
+      this.pick(i);
+    }
   }
 
   pick(i) {

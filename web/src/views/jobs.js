@@ -5,7 +5,7 @@ import { exact, toUs } from "../lib/format.js";
 import { joinLine } from "../lib/input.js";
 import { on, store } from "../lib/store.js";
 import { trendToLimit } from "../lib/trend.js";
-import { bucketOf, isLive } from "../lib/words.js";
+import { bucketOf, isExternal, isLive } from "../lib/words.js";
 import { keyAction } from "./actions.js";
 import { createRow } from "./jobrow.js";
 import { hostStrip } from "./hoststrip.js";
@@ -338,7 +338,7 @@ class JobsView {
     } else if (e.key === "/") {
       e.preventDefault();
       this.search.focus();
-    } else if (keyAction[e.key] && isLive(job) && canWrite()) {
+    } else if (keyAction[e.key] && isLive(job) && !isExternal(job) && canWrite()) {
       e.preventDefault();
       keyAction[e.key](job);
     }

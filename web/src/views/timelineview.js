@@ -146,7 +146,8 @@ export class TimelineView {
   /** Fresh figures of a live job: the instant follows the end until one is chosen, and comes late
    *  when recording begins late. */
   refreshInstant() {
-    const follows = isLive(this.host.get()) && this.instant.ask?.at === "end";
+    const used = this.instant.el.contains(document.activeElement);
+    const follows = isLive(this.host.get()) && this.instant.ask?.at === "end" && !used;
     if (follows || (this.instant.ask && !this.instant.last && this.hasTrace())) {
       this.instant.load();
     }
