@@ -12,6 +12,7 @@
 #include "core/model/policy.h"
 #include "core/wire/spec_file.h"
 #include "server/jobs_wait.h"
+#include "server/metrics.h"
 #include "server/sup_link.h"
 
 struct bh_jobs {
@@ -302,6 +303,9 @@ void bh_jobs_finish(struct bh_job *job)
     }
     job->event_sequence = job->row.journal_sequence;
     bh_jobs_changed(job);
+    struct bh_job_view view;
+    bh_jobs_view(job, &view);
+    bh_metrics_over(job->app->metrics, &view);
     bh_jobs_remove(job);
 }
 

@@ -6,6 +6,7 @@
 #include "core/model/policy.h"
 #include "server/feed.h"
 #include "server/jobs.h"
+#include "server/metrics.h"
 #include "server/supervise.h"
 
 #define RECORDER_MS 1000u
@@ -140,6 +141,7 @@ static void take_transition(struct bh_job *job, const struct bh_record *record)
 void bh_jobs_take_record(struct bh_job *job, const struct bh_record *record)
 {
     bool changed = true;
+    bh_metrics_record(job->app->metrics, record);
     switch (record->kind) {
     case BH_RECORD_TRANSITION:
         take_transition(job, record);

@@ -19,6 +19,7 @@
 #include "server/backend.h"
 #include "server/feed.h"
 #include "server/idempotency.h"
+#include "server/program_check.h"
 #include "server/supervise.h"
 
 /* One launch on its way; freed when the call is answered. */
@@ -81,6 +82,22 @@ static int check_host(const struct bh_job_spec *spec, struct bh_problem *problem
     return problem->error;
 }
 
+static void warn_of_program(struct bh_job *job)
+{
+    switch (bh_program_check(job->spec)) {
+    case BH_PROGRAM_FINE:
+        break;
+    case BH_PROGRAM_STATIC:
+        bh_jobs_warn(job, "The program is linked statically, so the recorder cannot be loaded into "
+                          "it. What it starts is still recorded.");
+        break;
+    case BH_PROGRAM_SETUID:
+        bh_jobs_warn(job,
+                     "The program is setuid or setgid, so the recorder is not loaded into it.");
+        break;
+    }
+}
+
 static void warn(struct bh_job *job)
 {
     struct bh_app *app = job->app;
@@ -98,6 +115,8 @@ static void warn(struct bh_job *job)
     if (job->spec->record && !job->spec->recorder_path)
         bh_jobs_warn(job,
                      "Recording was asked for, but the recorder library is not installed here.");
+    else if (job->spec->record)
+        warn_of_program(job);
 }
 
 /* The name is taken: true after having answered. */

@@ -1,6 +1,9 @@
 """Jobs over the API: launch, look, wait, command, end, remove."""
 import json
 import os
+import re
+import shutil
+import tempfile
 import threading
 import unittest
 
@@ -261,8 +264,30 @@ class Jobs(unittest.TestCase):
         text = self.open("GET", "/metrics").read().decode()
         self.assertIn(f'bulkhead_job_limit_bytes{{job="{job.id}",name="metered"}} {100 << 20}', text)
         self.assertIn('bulkhead_http_requests_total{route="/v1/host",method="GET",status="200"}', text)
+        families = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+        self.assertEqual(families["bulkhead_decision_latency_seconds"], "histogram")
+        for line in text.splitlines():  # every sample belongs to a family that was declared
+            if not line.startswith("#"):
+                name = line.split("{")[0].split(" ")[0]
+                base = re.sub(r"_(bucket|sum|count)$", "", name)
+                self.assertTrue(name in families or base in families, line)
+                float(line.rsplit(" ", 1)[1])
+        job.kill()
+        job.wait(timeout=30)
+        later = self.open("GET", "/metrics").read().decode()
+        self.assertIn('bulkhead_signals_total{signal="SIGKILL"}', later)
+        self.assertIn(f'bulkhead_job_limit_bytes{{job="{job.id}"', later)  # for ten minutes more
         other = self.open("GET", "/metrics", None, {"Accept": "application/openmetrics-text"}).read()
         self.assertTrue(other.endswith(b"# EOF\n"))
+
+    def test_warnings_about_the_recorder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "true")
+            shutil.copy("/bin/true", program)
+            os.chmod(program, 0o4755)
+            _, _, job = self.post("/v1/jobs", {"command": [program], "mode": "observe"})
+            self.assertRegex(" ".join(job["warnings"]), "setuid|not installed")
+            self.client.job(job["id"]).wait(timeout=30)
 
     def test_head(self):
         job = self.launch("/bin/true")
