@@ -26,8 +26,8 @@ static void local_time(struct bh_observed epoch_us, int utc_offset_s, char *ret_
                    (int)(day % 60));
 }
 
-/* To the nearest third figure: a band is a tenth off the limit, rounded down to a byte, and "6.59 GiB"
- * for 6.6 GiB less 0.4 bytes would be pedantry. */
+/* To the nearest third figure: a band is a tenth off the limit, rounded down to a byte, and "6.59
+ * GiB" for 6.6 GiB less 0.4 bytes would be pedantry. */
 static void band_text(uint64_t bytes, char *ret_text, size_t size)
 {
     unsigned unit = 0;

@@ -1,5 +1,6 @@
-/* The state of a run at a glance: what status.bin holds and a STATUS query answers. 256 bytes on the
- * wire (wire/status_file.h). Written by the scribe from what the decider stores; read by anyone. */
+/* The state of a run at a glance: what status.bin holds and a STATUS query answers. 256 bytes on
+ * the wire (wire/status_file.h). Written by the scribe from what the decider stores; read by
+ * anyone. */
 #ifndef BH_MODEL_STATUS_H
 #define BH_MODEL_STATUS_H
 

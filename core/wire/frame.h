@@ -3,10 +3,10 @@
  *     offset 0   u32 magic "BHCF"
  *     offset 4   u8  version, 1
  *     offset 5   u8  type, enum bh_msg
- *     offset 6   u16 flags: REPLY 1, ERROR 2, REQUIRED 4 (an unknown type must be refused, not skipped)
- *     offset 8   u32 sequence: a reply carries its request's; an event counts up from 1
- *     offset 12  u32 body bytes, at most BH_FRAME_MAX_BODY
- *     offset 16  body: TLV items (tlv.h), tags of enum bh_msg_tag
+ *     offset 6   u16 flags: REPLY 1, ERROR 2, REQUIRED 4 (an unknown type must be refused, not
+ * skipped) offset 8   u32 sequence: a reply carries its request's; an event counts up from 1 offset
+ * 12  u32 body bytes, at most BH_FRAME_MAX_BODY offset 16  body: TLV items (tlv.h), tags of enum
+ * bh_msg_tag
  *
  * Conversation: the client sends HELLO, gets WELCOME; then requests and replies, one reply per
  * request in order; after WATCH the supervisor sends events as they happen, beginning with one
@@ -28,9 +28,9 @@
 
 /* BH_MSG(name, number): decades are session, query, command, event. */
 #define BH_MSGS(BH_MSG)                                                                            \
-    BH_MSG(HELLO, 10)      /* VERSION, PEER text ("bulkheadd 0.1.0") */                            \
-    BH_MSG(WELCOME, 11)    /* VERSION, RUN_ID, STATUS */                                           \
-    BH_MSG(ERROR, 12)      /* reply: ERROR i64, DETAIL text */                                     \
+    BH_MSG(HELLO, 10)   /* VERSION, PEER text ("bulkheadd 0.1.0") */                               \
+    BH_MSG(WELCOME, 11) /* VERSION, RUN_ID, STATUS */                                              \
+    BH_MSG(ERROR, 12)   /* reply: ERROR i64, DETAIL text */                                        \
     BH_MSG(BYE, 13)                                                                                \
     BH_MSG(STATUS, 20)     /* reply and event: STATUS bytes (status_file.h, 256) */                \
     BH_MSG(WATCH, 21)      /* reply, then events */                                                \
@@ -48,9 +48,7 @@
     BH_MSG(EV_FINAL, 47)   /* STATUS; the report is in place (or lost: ERROR i64); then BYE */
 
 #define BH_MSG(name, number) BH_MSG_##name = (number),
-enum bh_msg {
-    BH_MSGS(BH_MSG)
-};
+enum bh_msg { BH_MSGS(BH_MSG) };
 #undef BH_MSG
 
 enum bh_msg_tag {
@@ -94,7 +92,8 @@ struct bh_frame {
     size_t body_length;
 };
 
-/* Writes header and body into ret_data (capacity bytes); returns the whole length or BH_E_TOO_LONG. */
+/* Writes header and body into ret_data (capacity bytes); returns the whole length or BH_E_TOO_LONG.
+ */
 int bh_frame_encode(const struct bh_frame *frame, void *ret_data, size_t capacity);
 /* Looks for one whole frame at the start of data. Returns its length and fills ret_frame, 0 when
  * more bytes are needed, BH_E_MALFORMED or BH_E_VERSION when the stream is beyond repair. */
