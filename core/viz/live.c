@@ -138,8 +138,6 @@ static int reach(struct walk *walk, enum bh_live_column column)
     struct instant *instant = &walk->instants[column];
     instant->done = true;
     int error = bh_join_look_ahead(&walk->join, &walk->replay.pending);
-    if (error >= 0)
-        error = bh_replay_settle(&walk->replay);
     if (error < 0)
         return error;
     if (column == BH_LIVE_CROSSING) {
@@ -240,8 +238,6 @@ static int find_hint(const struct bh_trace_source *source, struct bh_live_hint *
     int more = bh_trace_reader_begin(&reader, source, 0, false);
     while (more >= 0 && (more = bh_trace_reader_next(&reader, &record)) > 0)
         more = bh_replay_apply(&replay, &record);
-    if (more >= 0)
-        more = bh_replay_settle(&replay);
     *ret_hint = (struct bh_live_hint){
         .events = replay.events,
         .peak_sequence = replay.peak_sequence,

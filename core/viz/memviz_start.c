@@ -141,7 +141,7 @@ static int replay_to(struct bh_replay *replay, const struct bh_trace_source *sou
     while (more >= 0 && (more = bh_join_next(&join, &event)) > 0 && event->at_us <= at_us)
         more = bh_replay_apply(replay, &event->record);
     bh_join_done(&join);
-    return more < 0 ? more : bh_replay_settle(replay);
+    return more < 0 ? more : BH_OK;
 }
 
 int bh_memviz_find_crossing(struct bh_survey *survey, const struct bh_trace_source *source,

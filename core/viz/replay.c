@@ -237,17 +237,18 @@ static int drop_unseen(struct bh_replay *replay, uint32_t image)
     return BH_OK;
 }
 
-/* The baseline collected for an image becomes its state. */
+/* The baseline collected for an image becomes its state. One that was cut short says what exists,
+ * not what is gone. */
 static int settle_image(struct bh_replay *replay, uint32_t image)
 {
     struct bh_replay_image *of = &replay->images[image];
-    bool base = !of->based;
+    bool base = !of->based, whole = of->baseline_left == 0;
     of->based = true;
     if (!of->collecting)
         return BH_OK;
     of->collecting = false;
     of->baseline_left = 0;
-    int error = drop_unseen(replay, image);
+    int error = whole ? drop_unseen(replay, image) : BH_OK;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < replay->baseline_used && error >= 0; i++) {
         const struct bh_buffer *entry = &replay->baseline[i];
@@ -258,16 +259,6 @@ static int settle_image(struct bh_replay *replay, uint32_t image)
     }
     replay->baseline_used = kept;
     return error;
-}
-
-int bh_replay_settle(struct bh_replay *replay)
-{
-    for (uint32_t i = 0; i < replay->image_count; i++) {
-        int error = replay->images[i].collecting ? settle_image(replay, i) : BH_OK;
-        if (error < 0)
-            return error;
-    }
-    return BH_OK;
 }
 
 static int apply_baseline(struct bh_replay *replay, const struct bh_evlog_record *record)

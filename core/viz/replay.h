@@ -5,7 +5,8 @@
  * Records go in one by one, in file order. The state stays consistent whatever comes (after losses
  * events can contradict what is known): each record is turned into legal changes of buffers, and
  * what it presupposes is inserted before it (`implied`). A baseline is collected and takes effect
- * as a whole with its last entry, so that the sums never show a half of it.
+ * as a whole with its last entry, so that the sums never show a half of it; before that, the state
+ * is the one before it.
  *
  * Times are the running maximum over the job (a time never goes back), in epoch microseconds.
  * Ended images keep their buffers here (a pickle shows each image's last state) but leave the sums.
@@ -97,8 +98,6 @@ void bh_replay_done(struct bh_replay *replay);
 /* BH_E_NOMEM, BH_E_MALFORMED (an image that was never defined), or the observer's error. Names are
  * ignored. */
 int bh_replay_apply(struct bh_replay *replay, const struct bh_evlog_record *record);
-/* Lets baselines that were cut short take effect; before the state is looked at for good. */
-int bh_replay_settle(struct bh_replay *replay);
 
 /* Index into pool, BH_REPLAY_NONE when not there. */
 uint32_t bh_replay_find(const struct bh_replay *replay, uint32_t image, uint64_t address);

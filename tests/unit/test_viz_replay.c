@@ -429,6 +429,47 @@ static void end_counts_ended_images(void **state)
     viz_log_close(&log);
 }
 
+static void add_baseline(struct viz_log *log, uint64_t count, uint64_t first, uint64_t last)
+{
+    viz_log_add(log, (struct bh_evlog_record){.kind = BH_EVLOG_BASELINE_BEGIN,
+                                              .image = log->image,
+                                              .count = count,
+                                              .stream = -1});
+    for (uint64_t i = first; i <= last; i++)
+        viz_log_event(log, BH_EVLOG_BASELINE, i << 12, 100, 100);
+}
+
+/* A baseline takes effect with its last entry; instants before that see the state before it, and a
+ * look at one of them changes nothing for later ones. One that is cut short drops nothing. */
+static void baselines_take_effect_as_a_whole(void **state)
+{
+    (void)state;
+    static const uint64_t expected[] = {100, 200, 300, 300, 300, 200, 200, 200, 310};
+    struct viz_log log;
+    struct bh_dictionary *names;
+    viz_log_open(&log);
+    viz_log_image(&log, 10);
+    for (uint64_t i = 1; i <= 3; i++)
+        viz_log_event(&log, BH_EVLOG_ALLOC_NEW, i << 12, 100, 100);
+    add_baseline(&log, 3, 3, 4);                               /* 1, 2 are gone, 4 is new … */
+    viz_log_event(&log, BH_EVLOG_BASELINE, 4 << 12, 100, 100); /* … (twice) */
+    add_baseline(&log, 9, 4, 5);                               /* cut short: 3 stays, 5 is new */
+    viz_log_event(&log, BH_EVLOG_ALLOC_NEW, 6 << 12, 10, 10);
+    const struct bh_trace_source *source = viz_log_source(&log);
+    assert_int_equal(log.sequence, 9);
+    assert_int_equal(bh_dictionary_new(&names), 0);
+    assert_int_equal(bh_dictionary_load(names, source), 0);
+    for (uint64_t sequence = 1; sequence <= log.sequence; sequence++) {
+        struct bh_live_query query = {
+            .when = BH_LIVE_AT_SEQUENCE, .sequence = sequence, .growing = true};
+        struct bh_live live = ask(source, names, NULL, &query);
+        assert_int_equal(live.total_bytes, expected[sequence - 1]);
+        bh_live_done(&live);
+    }
+    bh_dictionary_free(names);
+    viz_log_close(&log);
+}
+
 /* What grows all the time is told from what does not. */
 static void keeps_growing(void **state)
 {
@@ -498,6 +539,7 @@ int main(void)
         cmocka_unit_test(live_sums_equal_active),
         cmocka_unit_test(pickles_with_keyframes_are_the_same),
         cmocka_unit_test(end_counts_ended_images),
+        cmocka_unit_test(baselines_take_effect_as_a_whole),
         cmocka_unit_test(keeps_growing),
         cmocka_unit_test(damaged_keyframes),
     };

@@ -263,6 +263,69 @@ class Traces(unittest.TestCase):
                              {"events": [], "next_from": None})
 
 
+def contradictions(seed):
+    """Records that fit each other only by chance, as after losses, with baselines and ends anywhere."""
+    pick = random.Random(seed)
+    records = [{"kind": "Image", "image": i, "ns": BOOT_NS, "pid": 100 + i, "token": 1, "number": 0} for i in (1, 2, 3)]
+    ns, seq = BOOT_NS, 0
+    for _ in range(300):
+        ns += pick.choice((0, 0, 900, 5000, -400))
+        kind = pick.choice(["AllocNew", "AllocReuse", "AllocMakeBuffer", "FreeActiveToCache", "FreeActiveToOS",
+                            "Release", "FreeCacheToOS"] * 6 + ["Lost", "Baseline", "BaselineBegin", "Off", "ImageEnd",
+                                                               "Hole", "Link"])
+        event = {"kind": kind, "image": pick.choice((1, 1, 2, 3)), "ns": ns, "count": pick.randrange(4)}
+        if kind in ("Baseline", "Lost") or evlog_format.KINDS[kind] < 16:
+            seq += 1
+            event["seq"] = seq
+        if kind == "Link":
+            event.update(seq=pick.randrange(1, seq + 2), stream=0)
+        if kind == "Baseline" or evlog_format.KINDS[kind] < 16:
+            event.update(addr=0x1000 * pick.randrange(1, 9), size=pick.choice((64, 128, 4096)),
+                         requested=pick.choice((1, 64, 5000)), cached=kind == "Baseline" and pick.random() < 0.5)
+        records.append(event)
+    return [records[:100], records[100:103], records[103:]]
+
+
+class Contradictions(unittest.TestCase):
+    """Whatever the log claims, what is made of it adds up."""
+
+    def test_pickles_and_live_sets(self):
+        for seed in range(25):
+            with self.subTest(seed), tempfile.TemporaryDirectory() as place:
+                segments = contradictions(seed)
+                pathlib.Path(place, "events.bhe").write_bytes(
+                    evlog_format.write(RUN_ID, BOOT_NS, EPOCH_US, segments))
+                out = os.path.join(place, "x.pickle")
+                tool("pickle", "-o", out, place)
+                value = load(out)
+                memviz_decode.check(value)
+                held = sum(segment["active_size"] for segment in value["segments"])
+                live = json.loads(tool("live", "--format", "json", place))
+                self.assertEqual(live["total_bytes"], held)
+                timeline = json.loads(tool("timeline", place))
+                peak = json.loads(tool("live", "--at", "peak", "--format", "json", place))
+                self.assertEqual(peak["total_bytes"], timeline["peak"]["active"]["active_bytes"])
+                tool("events", "export", "-o", os.devnull, place)
+                tool("pickle", "-o", out, "--max-entries", 40, place)
+                memviz_decode.check(load(out))
+
+    def test_any_cut_of_a_growing_log(self):
+        history = History(8, 1500)
+        with tempfile.TemporaryDirectory() as place:
+            data = history.write(place)
+            pick = random.Random(3)
+            for _ in range(12):
+                pathlib.Path(place, "events.bhe").write_bytes(data[:pick.randrange(64, len(data))])
+                out = os.path.join(place, "x.pickle")
+                tool("pickle", "-o", out, place)
+                memviz_decode.check(load(out))
+
+    def test_the_golden_log_is_read_by_the_second_implementation(self):
+        run_id, anchor, records = evlog_format.read((ROOT / "tests/golden/wire/evlog.bin").read_bytes())
+        self.assertEqual((run_id, anchor), (RUN_ID, (BOOT_NS, EPOCH_US)))
+        self.assertEqual({record["kind"] for record in records}, set(evlog_format.KINDS))
+
+
 class CommandLine(unittest.TestCase):
     def test_bad_usage(self):
         for arguments in ([], ["nonsense"], ["live"], ["live", "--nonsense", "x"], ["live", "a", "b"],
