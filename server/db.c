@@ -1,13 +1,30 @@
 #include "server/db.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/text.h"
 
 #define BUSY_TIMEOUT_MS 2000
+
+/* Best effort: without the mark the next start checks less. */
+static void mark_suspect(sqlite3 *handle)
+{
+    const char *file = handle ? sqlite3_db_filename(handle, "main") : NULL;
+    char path[4200];
+    int fd;
+
+    if (!file || !file[0])
+        return;
+    snprintf(path, sizeof path, "%s" BH_DB_SUSPECT, file);
+    fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)close(fd);
+}
 
 int bh_db_error(sqlite3 *handle, int code, const char *what, struct bh_diag *diag)
 {
@@ -24,6 +41,7 @@ int bh_db_error(sqlite3 *handle, int code, const char *what, struct bh_diag *dia
         return bh_err_set(diag, BH_E_BUSY, NULL, "The database is in use (%s); try again", what);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+        mark_suspect(handle);
         return bh_err_set(diag, BH_E_MALFORMED, NULL,
                           "The database is damaged (%s: %s); a restart rebuilds it", what, text);
     case SQLITE_CONSTRAINT:

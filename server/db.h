@@ -33,6 +33,9 @@ int bh_db_open(const char *path, enum bh_db_mode mode, const char *const *texts,
                struct bh_db *ret_db, struct bh_diag *diag);
 void bh_db_close(struct bh_db *db);
 
+/* Beside the database, empty: damage was met in use, the next start checks all of it. */
+#define BH_DB_SUSPECT "-suspect"
+
 /* Converts a result code of the connection; the diag names `what` was tried. */
 int bh_db_error(sqlite3 *handle, int code, const char *what, struct bh_diag *diag);
 /* One or several statements without results. */

@@ -38,7 +38,7 @@ static int set_aside_if_damaged(const char *file, struct bh_store_start *start,
                                 struct bh_diag *diag)
 {
     struct bh_diag why = {0};
-    int error = bh_store_quick_check(file, &why);
+    int error = bh_store_quick_check(file, BH_STORE_CHECK_ALL, &why);
 
     if (error != BH_E_MALFORMED) {
         if (error < 0 && diag)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -49,34 +50,104 @@ int bh_store_place_check(const char *path, struct bh_diag *diag)
     return 0;
 }
 
-int bh_store_quick_check(const char *file, struct bh_diag *diag)
-{
-    static const char *const texts[] = {"PRAGMA quick_check(1)"};
-    sqlite3_stmt *statement;
-    struct bh_db db;
-    char verdict[160] = "";
-    int result;
+/* Everything, or the tables whose rows are not large blobs with a checksum of their own. */
+enum { CHECK_ALL, LIST_SMALL, CHECK_COUNT };
+static const char *const check_texts[] = {
+    [CHECK_ALL] = "PRAGMA quick_check(1)",
+    [LIST_SMALL] = "SELECT name FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite_%'"
+                   " AND name NOT IN ('segment','level','keyframe')",
+};
 
-    if (access(file, F_OK) < 0 && errno == ENOENT)
+/* The verdict of a check: its one row. */
+static int read_verdict(struct bh_db *db, sqlite3_stmt *statement, struct bh_diag *diag)
+{
+    char verdict[160], text[200];
+    int result = bh_db_step(db, statement, diag);
+
+    if (result <= 0)
+        return result;
+    bh_db_column_text(statement, 0, verdict, sizeof verdict);
+    sqlite3_reset(statement);
+    if (strcmp(verdict, "ok") == 0)
         return 0;
-    /* not read-only: a WAL left by a kill must be recovered before the check */
-    result = bh_db_open(file, BH_DB_WRITE, texts, 1, &db, diag);
+    return bh_err_set(diag, BH_E_MALFORMED, NULL, "The database is damaged: %s",
+                      bh_text_escape(verdict, strlen(verdict), text, sizeof text));
+}
+
+static int check_all(struct bh_db *db, struct bh_diag *diag)
+{
+    sqlite3_stmt *statement;
+    int result = bh_db_bind(db, CHECK_ALL, &statement, diag, "");
+
+    return result < 0 ? result : read_verdict(db, statement, diag);
+}
+
+static int check_table(struct bh_db *db, const char *table, struct bh_diag *diag)
+{
+    sqlite3_stmt *statement;
+    char sql[128];
+    int code, result;
+
+    snprintf(sql, sizeof sql, "PRAGMA quick_check('%.64s')", table);
+    code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (code != SQLITE_OK)
+        return bh_db_error(db->handle, code, "quick_check", diag);
+    result = read_verdict(db, statement, diag);
+    sqlite3_finalize(statement);
+    return result;
+}
+
+static int check_small(struct bh_db *db, struct bh_diag *diag)
+{
+    sqlite3_stmt *statement;
+    int result = bh_db_bind(db, LIST_SMALL, &statement, diag, "");
+
     if (result < 0)
         return result;
-    result = bh_db_bind(&db, 0, &statement, diag, "");
-    if (result >= 0)
-        result = bh_db_step(&db, statement, diag);
-    if (result == 1) {
-        bh_db_column_text(statement, 0, verdict, sizeof verdict);
-        result = 0;
-        if (strcmp(verdict, "ok") != 0) {
-            char text[200];
-            bh_text_escape(verdict, strlen(verdict), text, sizeof text);
-            result = bh_err_set(diag, BH_E_MALFORMED, NULL, "The database is damaged: %s", text);
-        }
-        sqlite3_reset(statement);
+    while ((result = bh_db_step(db, statement, diag)) == 1) {
+        char table[65];
+        bh_db_column_text(statement, 0, table, sizeof table);
+        result = check_table(db, table, diag);
+        if (result < 0)
+            break;
     }
+    sqlite3_reset(statement);
+    return result;
+}
+
+static bool exists(const char *file, const char *suffix, uint64_t *ret_bytes)
+{
+    char path[4200];
+    struct stat info;
+
+    snprintf(path, sizeof path, "%s%s", file, suffix);
+    if (stat(path, &info) < 0)
+        return false;
+    *ret_bytes = (uint64_t)info.st_size;
+    return true;
+}
+
+int bh_store_quick_check(const char *file, uint64_t check_all_bytes, struct bh_diag *diag)
+{
+    uint64_t bytes = 0, marker;
+    struct bh_db db;
+    bool all;
+    int result;
+
+    if (!exists(file, "", &bytes) || bytes == 0)
+        return 0;
+    all = bytes <= check_all_bytes || exists(file, BH_DB_SUSPECT, &marker);
+    /* not read-only: a WAL left by a kill must be recovered before the check */
+    result = bh_db_open(file, BH_DB_WRITE, check_texts, CHECK_COUNT, &db, diag);
+    if (result < 0)
+        return result;
+    result = all ? check_all(&db, diag) : check_small(&db, diag);
     bh_db_close(&db);
+    if (result >= 0 && all) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s" BH_DB_SUSPECT, file);
+        (void)unlink(path);
+    }
     return result;
 }
 
@@ -104,6 +175,8 @@ int bh_store_move_aside(const char *file, struct bh_wall now, char *ret_aside, s
     if (error < 0)
         return bh_err_sys(diag, -error, "The damaged database cannot be moved aside");
     snprintf(shared, sizeof shared, "%s-shm", file);
+    (void)unlink(shared);
+    snprintf(shared, sizeof shared, "%s" BH_DB_SUSPECT, file);
     (void)unlink(shared);
     snprintf(ret_aside, size, "%s", bh_text_basename(aside));
     return 0;

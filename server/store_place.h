@@ -11,8 +11,12 @@ int bh_store_place_check(const char *path, struct bh_diag *diag);
  * NULL. */
 const char *bh_store_place_refused(uint64_t magic);
 
-/* quick_check of an existing database file: 0 sound or absent, BH_E_MALFORMED with the reason. */
-int bh_store_quick_check(const char *file, struct bh_diag *diag);
+/* quick_check of an existing database file: 0 sound or absent, BH_E_MALFORMED with the reason. It
+ * reads every page: above BH_STORE_CHECK_ALL only the tables without large blobs are checked (the
+ * blobs have checksums of their own), unless damage was met since the last start (BH_DB_SUSPECT).
+ */
+#define BH_STORE_CHECK_ALL (64u << 20)
+int bh_store_quick_check(const char *file, uint64_t check_all_bytes, struct bh_diag *diag);
 /* Renames the database to "<name>.damaged-<seconds>", its WAL likewise, and drops the shared-memory
  * file. ret_aside gets the new base name. */
 int bh_store_move_aside(const char *file, struct bh_wall now, char *ret_aside, size_t size,

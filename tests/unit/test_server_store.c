@@ -434,6 +434,49 @@ static void test_damaged_page_is_found(void **state)
     assert_true(f->start.moved_aside);
 }
 
+static void test_damage_met_in_use_is_looked_for_at_the_next_start(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_diag diag = {0};
+    struct stat info;
+    char file[128], suspect[160];
+
+    for (int i = 0; i < 3; i++)
+        insert(f, i, "name");
+    reopen(f, false); /* all of it is in the file now, none in the log */
+    snprintf(file, sizeof file, "%s/" BH_STORE_FILE_NAME, f->path);
+    snprintf(suspect, sizeof suspect, "%s-suspect", file);
+    assert_int_equal(stat(file, &info), 0);
+    for (off_t page = 1; page * 8192 < info.st_size; page++)
+        overwrite(file, page * 8192, "\xff\xff\xff\xff\xff\xff\xff\xff");
+    assert_int_equal(
+        bh_store_job_fail(f->store, id_of[0], BH_E_IO, "x", (struct bh_wall){1}, &diag),
+        BH_E_MALFORMED);
+    assert_int_equal(access(suspect, F_OK), 0);
+    reopen(f, false);
+    assert_true(f->start.moved_aside);
+    assert_int_equal(access(suspect, F_OK), -1);
+}
+
+static void test_a_large_database_is_checked_by_its_small_tables(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_diag diag = {0};
+    struct stat info;
+    char file[128];
+
+    for (int i = 0; i < 3; i++)
+        insert(f, i, "name");
+    bh_store_close(f->store);
+    f->store = NULL;
+    snprintf(file, sizeof file, "%s/" BH_STORE_FILE_NAME, f->path);
+    assert_int_equal(bh_store_quick_check(file, 0, &diag), 0);
+    assert_int_equal(stat(file, &info), 0);
+    for (off_t page = 2; page * 8192 < info.st_size; page++)
+        overwrite(file, page * 8192, "\xff\xff\xff\xff\xff\xff\xff\xff");
+    assert_int_equal(bh_store_quick_check(file, 0, &diag), BH_E_MALFORMED);
+}
+
 static void test_later_schema_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -505,6 +548,8 @@ int main(void)
         T(test_values),
         T(test_damaged_database_is_moved_aside),
         T(test_damaged_page_is_found),
+        T(test_damage_met_in_use_is_looked_for_at_the_next_start),
+        T(test_a_large_database_is_checked_by_its_small_tables),
         T(test_later_schema_is_refused),
         T(test_network_file_systems_are_refused),
         T(test_retention_takes_the_oldest_finished),
