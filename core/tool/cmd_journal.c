@@ -130,8 +130,7 @@ int bh_tool_journal_dump(int argc, char **argv, struct bh_diag *diag)
         error = dump(reader, bh_tool_output_sink(&output));
         if (error < 0)
             (void)bh_err_set(diag, error, NULL, "The dump ends early: %s", bh_err_title(error));
-        int closed = bh_tool_output_close(&output, diag);
-        error = error < 0 ? error : closed;
+        error = bh_tool_output_close(&output, error, diag);
     }
     bh_journal_reader_free(reader);
     return error;

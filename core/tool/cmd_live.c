@@ -92,8 +92,7 @@ static int answer(struct request *request, const struct bh_tool_trace *trace, st
         error = write_answer(request, trace, &live, bh_tool_output_sink(&output));
         if (error < 0)
             (void)bh_err_set(diag, error, NULL, "The answer could not be written");
-        int closed = bh_tool_output_close(&output, diag);
-        error = error < 0 ? error : closed;
+        error = bh_tool_output_close(&output, error, diag);
     }
     bh_live_done(&live);
     return error;

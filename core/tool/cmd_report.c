@@ -64,8 +64,7 @@ static int render(const struct bh_report *report, const char *out, struct bh_dia
         error = bh_io_write_full(output.fd, json.data, json.length);
         if (error < 0)
             (void)bh_err_set(diag, error, NULL, "The report could not be written");
-        int closed = bh_tool_output_close(&output, diag);
-        error = error < 0 ? error : closed;
+        error = bh_tool_output_close(&output, error, diag);
     }
     bh_bytes_done(&json);
     return error;

@@ -110,8 +110,7 @@ static int write_out(const char *path, struct bh_bytes *text, struct bh_diag *di
     error = sink.write(sink.context, text->data, text->length);
     if (error < 0)
         (void)bh_err_set(diag, error, NULL, "The answer could not be written");
-    int closed = bh_tool_output_close(&output, diag);
-    return error < 0 ? error : closed;
+    return bh_tool_output_close(&output, error, diag);
 }
 
 /* ---- timeline ---- */
@@ -259,13 +258,16 @@ static void put_counter(struct bh_json *json, const char *name, int64_t at_us, u
 /* Both extremes of each span: the least at its start, the greatest in its middle. */
 static void put_counters(struct bh_json *json, const struct cut *cut)
 {
+    uint64_t shown[BH_SERIES_COUNT] = {BH_SERIES_UNKNOWN, BH_SERIES_UNKNOWN, BH_SERIES_UNKNOWN};
     for (uint32_t i = 0; i < cut->cells; i++) {
         int64_t at_us = bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, i);
         int64_t next_us = i + 1 < cut->cells
                               ? bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, i + 1)
                               : cut->to_us;
         for (int j = 0; j < BH_SERIES_COUNT; j++) {
-            put_counter(json, NAMES[j], at_us, cut->min[j][i]);
+            if (cut->min[j][i] != shown[j])
+                put_counter(json, NAMES[j], at_us, cut->min[j][i]);
+            shown[j] = cut->max[j][i];
             if (cut->max[j][i] != cut->min[j][i])
                 put_counter(json, NAMES[j], at_us + (next_us - at_us) / 2, cut->max[j][i]);
         }

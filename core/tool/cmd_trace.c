@@ -37,8 +37,7 @@ int bh_tool_events_export(int argc, char **argv, struct bh_diag *diag)
     if (result >= 0) {
         result = bh_events_write(trace.source, trace.dictionary, &query,
                                  bh_tool_output_sink(&output), diag);
-        int closed = bh_tool_output_close(&output, diag);
-        result = result < 0 ? result : closed;
+        result = bh_tool_output_close(&output, result, diag);
     }
     bh_tool_trace_close(&trace);
     return result;
@@ -78,8 +77,7 @@ static int write_pickle(const char *path, const char *out, int64_t from_us, int6
         if (result >= 0) {
             result = bh_memviz_write(trace.source, trace.run_id, &options,
                                      bh_tool_output_sink(&output), diag);
-            int closed = bh_tool_output_close(&output, diag);
-            result = result < 0 ? result : closed;
+            result = bh_tool_output_close(&output, result, diag);
         }
         bh_tool_facts_done(&facts);
     }

@@ -7,10 +7,25 @@
 
 #include "core/base/io.h"
 #include "core/base/scoped.h"
+#include "core/base/text.h"
 #include "core/tool/tool.h"
 #include "core/wire/journal.h"
 
 #define PATH_BYTES 4096
+
+/* Whether an answer written there would destroy what a run left. */
+static bool is_artifact(const char *path)
+{
+    static const char *const NAMES[] = {
+        "events.bhe", "journal.bhj", "report.json", "spec.bin", "status.bin", "samples.0",
+        "samples.1",  "lock",        "runtime",     "out.log",  "err.log",    "reclamation.json"};
+    const char *name = bh_text_basename(path);
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        if (strcmp(name, NAMES[i]) == 0)
+            return access(path, F_OK) == 0;
+    }
+    return false;
+}
 
 int bh_tool_output_open(const char *path, bool binary, struct bh_tool_output *ret_output,
                         struct bh_diag *diag)
@@ -19,21 +34,30 @@ int bh_tool_output_open(const char *path, bool binary, struct bh_tool_output *re
         if (binary && isatty(STDOUT_FILENO))
             return bh_err_set(diag, BH_E_USAGE, "-o",
                               "This is not for a terminal: name a file with -o");
-        *ret_output = (struct bh_tool_output){STDOUT_FILENO, false};
+        *ret_output = (struct bh_tool_output){STDOUT_FILENO, NULL};
         return BH_OK;
     }
+    if (is_artifact(path))
+        return bh_err_set(diag, BH_E_USAGE, "-o",
+                          "That file is part of a run; choose another name");
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return bh_err_sys(diag, errno, "The output file cannot be opened");
-    *ret_output = (struct bh_tool_output){fd, true};
+    *ret_output = (struct bh_tool_output){fd, path};
     return BH_OK;
 }
 
-int bh_tool_output_close(struct bh_tool_output *output, struct bh_diag *diag)
+int bh_tool_output_close(struct bh_tool_output *output, int error, struct bh_diag *diag)
 {
-    if (output->owned && close(output->fd) != 0)
-        return bh_err_sys(diag, errno, "The output file could not be written");
-    return BH_OK;
+    struct stat status;
+    if (!output->path)
+        return error;
+    bool regular = fstat(output->fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (close(output->fd) != 0 && error >= 0)
+        error = bh_err_sys(diag, errno, "The output file could not be written");
+    if (error < 0 && regular)
+        (void)unlink(output->path); /* half an answer looks like a whole one */
+    return error;
 }
 
 struct bh_sink bh_tool_output_sink(const struct bh_tool_output *output)

@@ -43,13 +43,14 @@ int bh_tool_word(const char *text, const char *const *words, size_t count, const
 /* ---- output ---- */
 struct bh_tool_output {
     int fd;
-    bool owned;
+    const char *path; /* NULL = stdout */
 };
 /* path NULL = stdout. A terminal is refused for `binary` output. */
 int bh_tool_output_open(const char *path, bool binary, struct bh_tool_output *ret_output,
                         struct bh_diag *diag);
-/* BH_E_IO when what was written did not arrive. */
-int bh_tool_output_close(struct bh_tool_output *output, struct bh_diag *diag);
+/* error: how the writing went. Answers it, or an error of the closing. A file that is not whole is
+ * removed. */
+int bh_tool_output_close(struct bh_tool_output *output, int error, struct bh_diag *diag);
 struct bh_sink bh_tool_output_sink(const struct bh_tool_output *output);
 
 /* ---- input ---- */

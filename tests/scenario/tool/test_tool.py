@@ -249,6 +249,14 @@ class Traces(unittest.TestCase):
             pathlib.Path(place, "events.bhe").write_bytes(damaged)
             tool("events", "export", place, status=65)
             tool("pickle", "-o", os.path.join(place, "x"), place, status=65)
+            self.assertFalse(os.path.exists(os.path.join(place, "x")))
+
+    def test_a_run_is_never_overwritten(self):
+        with tempfile.TemporaryDirectory() as place:
+            log = pathlib.Path(place, "events.bhe")
+            log.write_bytes(self.data)
+            tool("pickle", "-o", log, place, status=64)
+            self.assertEqual(log.read_bytes(), self.data)
 
     def test_missing_things(self):
         with tempfile.TemporaryDirectory() as place:
