@@ -42,7 +42,7 @@ def run_bench(program: pathlib.Path, folder: str, events: int, live: int) -> dic
 
 
 def measure_kills(build: pathlib.Path, kills: int) -> str:
-    test = build / "tests" / "test_server_import"
+    test = build / "tests" / "test_server_import_harm"
     if not test.exists():
         return "not built"
     done = subprocess.run([str(test)], env={"BH_KILLS": str(kills), "PATH": "/usr/bin:/bin"},
