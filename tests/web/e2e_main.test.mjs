@@ -205,14 +205,14 @@ describe("the main job on the page", { skip: why || false }, () => {
       const around = m.chargeMax.slice(i - 2, i + 3);
       const steady =
         around.every((v) => v !== null) && Math.max(...around) - Math.min(...around) < lay.yMax / 60;
-      if (
-        !steady ||
-        !columns[x] ||
-        (Math.abs(m.t[i] - (m.peak.charge?.at_us ?? 0)) * panel.w) / (panel.to - panel.from) < 60
-      ) {
+      const y = lay.y(m.chargeMax[i]);
+      const nearPeak =
+        Math.abs(x - (panel.x + ((m.peak.charge.at_us - panel.from) / (panel.to - panel.from)) * panel.w)) <
+        150;
+      const nearWall = Math.abs(y - lay.y(job.limit_bytes)) < 8; // the wall is painted over the line
+      if (!steady || !columns[x] || nearPeak || nearWall) {
         continue;
       }
-      const y = lay.y(m.chargeMax[i]);
       assert.ok(
         columns[x][0] <= y + 8 && columns[x][1] >= y - 8,
         `column ${x}: drawn at ${columns[x]}, the number says ${y.toFixed(1)}`,
