@@ -77,7 +77,8 @@ static int check_outcome(const struct bh_report *report, struct bh_diag *diag)
         return wrong(diag, "outcome", "the journal has no outcome");
     if (outcome->kind == BH_OUTCOME_CHILD_SIGNALED && outcome->signal <= 0)
         return wrong(diag, "outcome", "a child that was signaled has no signal");
-    if (outcome->kind == BH_OUTCOME_CHILD_EXITED && outcome->exit_code < 0)
+    if (outcome->kind == BH_OUTCOME_CHILD_EXITED && outcome->exit_code < 0 &&
+        outcome->cause != BH_CAUSE_UNKNOWN)
         return wrong(diag, "outcome", "a child that exited has no exit code");
     if (outcome->kind == BH_OUTCOME_UNKILLABLE && outcome->survivors == 0)
         return wrong(diag, "outcome", "nothing was left, yet it could not be killed");

@@ -77,7 +77,7 @@ static void resume_note(struct bh_journal_resume *resume, const struct bh_record
 /* The valid prefix of an open journal. */
 static int resume_scan(struct bh_journal_reader *reader, struct bh_journal_resume *resume)
 {
-    static struct bh_record record; /* large, and one thread: kept off the stack */
+    struct bh_record record;
     int result;
     while ((result = bh_journal_reader_next(reader, &record)) == 1)
         resume_note(resume, &record);
