@@ -32,6 +32,13 @@ static struct bh_map by_original; /* class's own table -> 1 + index, or REFUSED 
 
 #define REFUSED UINT64_MAX
 
+/* The same without a lock, for the classes met first on each place: written once, original last. */
+#define NEAR_PLACES 128u
+static struct {
+    uintptr_t original;
+    uintptr_t *copy; /* NULL = left alone */
+} near[NEAR_PLACES];
+
 /* The operation that this thread evaluates. */
 struct op {
     void *desc; /* of its first output, NULL = none */
@@ -130,6 +137,22 @@ static struct table *copy_table(const uintptr_t *original)
     return table;
 }
 
+static inline size_t near_place(uintptr_t original)
+{
+    return bh_map_hash(original) % NEAR_PLACES;
+}
+
+/* Under bh_arena_lock. */
+static void keep_near(uintptr_t original, uintptr_t *copy)
+{
+    size_t place = near_place(original);
+
+    if (near[place].original == 0) {
+        near[place].copy = copy;
+        __atomic_store_n(&near[place].original, original, __ATOMIC_RELEASE);
+    }
+}
+
 static __attribute__((noinline)) void exchange(uintptr_t **primitive)
 {
     const uintptr_t *original = *primitive;
@@ -148,6 +171,8 @@ static __attribute__((noinline)) void exchange(uintptr_t **primitive)
             known = REFUSED;
         }
     }
+    keep_near((uintptr_t)original,
+              known == REFUSED ? NULL : &tables[known - 1].words[TABLE_BEFORE]);
     pthread_mutex_unlock(&bh_arena_lock);
     if (known != REFUSED) {
         __atomic_store_n(primitive, &tables[known - 1].words[TABLE_BEFORE], __ATOMIC_RELEASE);
@@ -157,8 +182,15 @@ static __attribute__((noinline)) void exchange(uintptr_t **primitive)
 void bh_op_watch(void *primitive)
 {
     uintptr_t table = *(const uintptr_t *)primitive;
+    size_t place = near_place(table);
 
-    if (BH_LIKELY(table - (uintptr_t)tables < sizeof(tables))) {
+    if (table - (uintptr_t)tables < sizeof(tables)) {
+        return; /* shared with another node: known already */
+    }
+    if (BH_LIKELY(__atomic_load_n(&near[place].original, __ATOMIC_ACQUIRE) == table)) {
+        if (near[place].copy != NULL) {
+            __atomic_store_n((uintptr_t **)primitive, near[place].copy, __ATOMIC_RELEASE);
+        }
         return;
     }
     exchange(primitive);
