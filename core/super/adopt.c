@@ -23,6 +23,7 @@ struct adoption {
     struct bh_queue_member members[BH_QUEUE_MEMBERS];
     size_t member_count;
     bool reboot;
+    bool outcome_known; /* the decider had stored how it ended */
     struct bh_store store;
 };
 
@@ -131,6 +132,7 @@ static int finish(struct adoption *adoption, struct bh_diag *diag)
     if (result < 0)
         return result;
     (void)bh_store_take(&adoption->store);
+    adoption->outcome_known = adoption->store.has_outcome;
     find_members(adoption);
     bh_finish_lost(&adoption->store, run->spec, adoption->members, adoption->member_count,
                    adoption->reboot);
@@ -159,6 +161,19 @@ static int exit_status(int result)
     }
 }
 
+static const char *what_was_done(const struct adoption *adoption)
+{
+    if (adoption->outcome_known)
+        return "the report was missing; it is in place";
+    return adoption->reboot ? "the machine had restarted; the report is in place"
+                            : "the supervisor was lost; the report is in place";
+}
+
+static void say(const char *what)
+{
+    (void)fprintf(stderr, "bulkhead-supervise: adopt: %s\n", what);
+}
+
 int bh_adopt_main(const char *path)
 {
     struct bh_diag diag = {0};
@@ -167,19 +182,17 @@ int bh_adopt_main(const char *path)
         return EXIT_STORAGE;
     int result = open_run(adoption, path, &diag);
     if (result < 0) {
-        (void)fprintf(stderr, "bulkhead-supervise: adopt: %s\n", diag.detail);
+        say(diag.detail);
     } else if (faccessat(adoption->run.run_fd, BH_RUN_REPORT_NAME, F_OK, AT_SYMLINK_NOFOLLOW) ==
                0) {
-        (void)fprintf(stderr, "bulkhead-supervise: adopt: the report is in place already\n");
+        say("the report is in place already");
         bh_rundir_remove_runtime(&adoption->run);
     } else {
         result = finish(adoption, &diag);
-        if (result == BH_OK)
+        /* after a storage failure the next adopt may do better with what is still there */
+        if (result == BH_OK || result == BH_E_REPORT_SUPPRESSED)
             bh_rundir_remove_runtime(&adoption->run);
-        (void)fprintf(stderr, "bulkhead-supervise: adopt: %s\n",
-                      result < 0         ? diag.detail
-                      : adoption->reboot ? "the machine had restarted; the report is in place"
-                                         : "the supervisor was lost; the report is in place");
+        say(result < 0 ? diag.detail : what_was_done(adoption));
     }
     int status = exit_status(result);
     struct bh_job_spec *spec = adoption->run.spec;
