@@ -188,3 +188,28 @@ test("comparing: what grew and what shrank, each to the byte, groups keep their 
   assert.deepEqual(numbers(grew), [0, 3]);
   assert.deepEqual(numbers(shrank), [1]);
 });
+
+test("what a stop will do is said with the spec's own times", async () => {
+  const { stopWords } = await load("views/actions.js");
+  const job = { ...example("job_running.json"), charge: { status: "available", value: 6 * 2 ** 30 } };
+  assert.equal(
+    stopWords(job, example("spec.json")),
+    "It gets TERM and 2.5 s to leave, longer while memory falls, then KILL.",
+  );
+  const saving = { ...job, checkpoint: { ...job.checkpoint, method: "signal" } };
+  const spec = { ...example("spec.json"), checkpoint: { timeout_ms: 30000 } };
+  assert.match(stopWords(saving, spec), /^It is asked for a checkpoint first \(up to 30 s\), then gets TERM/);
+  assert.equal(stopWords(job, null), "It gets its stop signal and its grace period, then KILL.");
+});
+
+test("a relaunch must not bring back what was emptied in the form", async () => {
+  const { fieldOf, keepsAll } = await load("views/launch.js");
+  const spec = { ...example("spec.json"), labels: {}, wall_time_ms: 7200000 };
+  assert.equal(keepsAll(spec, { command: ["x"], wall_time: "2h" }), true);
+  assert.equal(keepsAll(spec, { command: ["x"] }), false);
+  assert.equal(keepsAll({ ...spec, wall_time_ms: null }, { command: ["x"] }), true);
+  assert.equal(fieldOf("/command/0"), "command");
+  assert.equal(fieldOf("/mode"), "limit");
+  assert.equal(fieldOf("", "launch_not_found"), "command");
+  assert.equal(fieldOf(""), "form");
+});

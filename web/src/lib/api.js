@@ -3,7 +3,7 @@
 
 const CSRF = "bulkhead.csrf";
 
-export class Problem extends Error {
+class Problem extends Error {
   constructor(status, body) {
     super(body.detail || body.title || `The server answered ${status}.`);
     this.status = status;

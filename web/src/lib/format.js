@@ -36,11 +36,6 @@ export function bytesShort(n) {
     .replace(". ", " ");
 }
 
-/** Splits "6.04 GiB" into ["6.04", "GiB"]. */
-export function bytesParts(n) {
-  return bytes(n).split(" ");
-}
-
 const LIMIT_UNITS = [
   ["TiB", TiB],
   ["GiB", GiB],
@@ -143,7 +138,7 @@ export function clock(us, decimals = 0) {
 }
 
 /** "2026-11-30 14:23:07" in local time. */
-export function dateClock(us) {
+function dateClock(us) {
   const date = new Date(us / 1000);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(us)}`;
 }

@@ -12,7 +12,7 @@ export function frameKind(file) {
   return "own";
 }
 
-export const baseName = (file) => file.replace(/\/+$/, "").split("/").at(-1) || file;
+const baseName = (file) => file.replace(/\/+$/, "").split("/").at(-1) || file;
 
 /** "leaky.py:12". */
 export const place = ([file, , line]) => `${baseName(file)}:${line}`;

@@ -119,7 +119,7 @@ function setConnection(state, retryAt = 0) {
 }
 
 /** Everything again; a changed epoch means that the server was restarted. */
-export async function refetch() {
+async function refetch() {
   const [info, jobs, host] = await Promise.all([api.info(), api.allJobs(), api.host()]);
   if (store.info && store.info.server_epoch !== info.server_epoch) {
     store.restartedAt = toUs(info.started_at);

@@ -1,13 +1,13 @@
 // Is it growing, and when would it reach the limit: a least-squares line over the last minutes,
 // told only where it stands out of the noise. Pure.
 
-export const WINDOW_US = 5 * 60 * 1e6;
+const WINDOW_US = 5 * 60 * 1e6;
 const LEAST_POINTS = 8;
 const LEAST_SPAN_US = 20 * 1e6;
 const LONGEST_MS = 2 * 3600 * 1000;
 
 /** Slope (bytes per microsecond) and the standard deviation around the line. */
-export function fitLine(points) {
+function fitLine(points) {
   const n = points.length;
   const t0 = points[0][0];
   let st = 0;

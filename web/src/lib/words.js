@@ -3,7 +3,7 @@
 
 import { bytes, duration, limit, percent, plural, roughly } from "./format.js";
 
-export const LIVE_STATES = new Set(["starting", "running", "checkpointing", "stopping"]);
+const LIVE_STATES = new Set(["starting", "running", "checkpointing", "stopping"]);
 
 /** Nothing runs here: events and report come over the API. */
 export const isExternal = (job) => (job.command ?? []).length === 0;
@@ -139,7 +139,7 @@ function waiting(job) {
 }
 
 /** "Growing 38 MiB a minute; at this rate it reaches the limit in 21 min." */
-export function growthSentence(trend) {
+function growthSentence(trend) {
   const rate = `Growing ${bytes(trend.bytesPerMinute)} a minute`;
   return `${rate}; at this rate it reaches the limit in ${roughly(trend.msToLimit)}.`;
 }

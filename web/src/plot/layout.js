@@ -5,8 +5,8 @@ import { yTop } from "./model.js";
 
 const LENS_SHARE = 0.3;
 const LENS_GAP = 18;
-export const LENS_BEFORE_US = 4.4e6;
-export const LENS_AFTER_US = 1.1e6;
+const LENS_BEFORE_US = 4.4e6;
+const LENS_AFTER_US = 1.1e6;
 const LENS_LEAST_SPAN_US = 240e6;
 
 /** Is there room and reason for the stop lens? */

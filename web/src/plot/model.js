@@ -49,7 +49,7 @@ export function appendSample(model, sample) {
 }
 
 /** Index of the bucket that holds us, or -1. */
-export function bucketAt(model, us) {
+function bucketAt(model, us) {
   const { t } = model;
   if (t.length === 0 || us < t[0] || us > model.to) {
     return -1;

@@ -36,11 +36,11 @@ function stems(g, group, lay) {
 }
 
 /** The mark that stands for a group: the limit before all, else the first. */
-export function leader(marks) {
+function leader(marks) {
   return marks.find((m) => m.glyph === "limit") ?? marks.find((m) => m.tone === "bad") ?? marks[0];
 }
 
-export function groupLabel(marks, room) {
+function groupLabel(marks, room) {
   const lead = leader(marks);
   const last = marks.at(-1);
   if (marks.length === 1) {

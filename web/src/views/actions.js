@@ -20,7 +20,7 @@ export function toast(message, link) {
   setTimeout(() => el.remove(), TOAST_MS);
 }
 
-export const NO_WRITE =
+const NO_WRITE =
   "This tab may only look: its login was in another tab. For a tab that may act, run bulkhead open and use the link here.";
 
 /** A modal dialog; resolves with the value of the button pressed, null on Escape. */
@@ -91,7 +91,7 @@ export function stopWords(job, spec) {
   return hasCheckpoint(job) ? `It is asked for a checkpoint first${ask}, then ${then}` : `It ${then}`;
 }
 
-export async function askStop(job) {
+async function askStop(job) {
   const spec = await api.spec(job.id).catch(() => null);
   const first = h("input", { type: "checkbox", checked: true });
   const body = h(
@@ -120,7 +120,7 @@ export async function askStop(job) {
   }
 }
 
-export async function askKill(job) {
+async function askKill(job) {
   const held = value(job.charge);
   const members = job.members > 1 ? `all ${job.members} processes` : "its process";
   const lost = job.checkpoint?.at_us
@@ -162,7 +162,7 @@ export async function askKill(job) {
   }
 }
 
-export async function doCheckpoint(job) {
+async function doCheckpoint(job) {
   const got = await attempt(`No checkpoint was asked of ${job.name}`, () => api.checkpoint(job.id));
   if (got) {
     putJob(got);
@@ -208,7 +208,7 @@ const button = (glyph, label, job, act, small, tone = "") =>
   );
 
 /** Which buttons a job has now. */
-export function actionsOf(job) {
+function actionsOf(job) {
   if (!isLive(job) || isExternal(job) || !canWrite()) {
     return [];
   }
