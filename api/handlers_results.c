@@ -30,7 +30,11 @@ void bh_handle_report(struct bh_call *call)
 
 void bh_handle_put_report(struct bh_call *call)
 {
-    call->backend->put_report(call->backend->self, call);
+    static const char *const known[] = {NULL};
+    struct bh_problem problem = {0};
+    bh_query_known(call, known, &problem);
+    if (!refused(call, &problem))
+        call->backend->put_report(call->backend->self, call);
 }
 
 static bool read_instant(struct bh_call *call, const char *key, int64_t *ret_us,

@@ -74,6 +74,19 @@ void bh_handle_login(struct bh_call *call)
 
 void bh_handle_login_link(struct bh_call *call)
 {
-    if (!has_query(call))
+    static const char *const none[] = {NULL};
+    struct bh_problem problem = {0};
+    struct bh_jget body;
+    json_t *root = NULL;
+    if (has_query(call))
+        return;
+    if (call->body.length)
+        root = bh_jget_parse(call->body.data, call->body.length, &problem);
+    if (root)
+        bh_jget_open(&body, root, "", none, &problem);
+    if (problem.error)
+        bh_reply_problem(call, &problem);
+    else
         call->backend->login_link(call->backend->self, call);
+    json_decref(root);
 }

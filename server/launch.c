@@ -251,70 +251,51 @@ static void on_made(uv_work_t *work, int status)
     bh_supervise_start(job, on_started, launch);
 }
 
-/* Completes what only the server knows, encodes, and puts the job into the registry. */
-static int prepare(struct launch *launch, const struct bh_job_spec *wanted)
+/* Completes what only the server knows and encodes it; ret_id is the new job's. */
+static int prepare(struct launch *launch, const struct bh_job_spec *wanted,
+                   char ret_id[static BH_JOB_ID_SIZE], struct bh_problem *problem)
 {
     struct bh_app *app = launch->app;
     struct bh_job_spec spec = *wanted;
-    struct bh_job_spec *owned = NULL;
     spec.created_at = bh_clock_wall();
     spec.recorder_path = spec.record && app->recorder[0] ? app->recorder : NULL;
-    int result = bh_random_job_id(spec.created_at, spec.id);
-    if (result >= 0 && spec.owner_pid)
-        result = bh_platform_start_token(spec.owner_pid, &spec.owner_start_token);
-    if (result >= 0)
-        result = bh_spec_file_encode(&spec, &launch->spec, &launch->diag);
-    if (result >= 0)
-        result = bh_spec_file_decode(launch->spec.data, launch->spec.length, &owned, &launch->diag);
-    if (result >= 0)
-        result = bh_jobs_add(app->jobs, owned, -1, &launch->job);
-    if (result < 0)
-        bh_spec_file_free(owned);
-    return result;
+    if (spec.owner_pid && bh_platform_start_token(spec.owner_pid, &spec.owner_start_token) < 0) {
+        bh_problem_add(problem, BH_E_INVALID_VALUE, "/owner/pid", "There is no process %d.",
+                       spec.owner_pid);
+        return problem->error;
+    }
+    problem->error = bh_random_job_id(spec.created_at, spec.id);
+    if (problem->error >= 0)
+        problem->error = bh_spec_file_encode(&spec, &launch->spec, &launch->diag);
+    memcpy(ret_id, spec.id, sizeof spec.id);
+    return problem->error;
 }
 
 /* Idempotency key: true when the call goes on. */
-static bool reserve_key(struct launch *launch, const struct bh_launch_request *request)
+static bool reserve_key(struct launch *launch, const struct bh_launch_request *request,
+                        const char *id)
 {
     if (!request->idempotency_key)
         return true;
-    if (!bh_idempotency_begin(launch->app, launch->call, request->idempotency_key, launch->job->id))
+    if (!bh_idempotency_begin(launch->app, launch->call, request->idempotency_key, id))
         return false;
     launch->key = strdup(request->idempotency_key);
     return true;
 }
 
-static void begin_launch(struct bh_app *app, struct bh_call *call,
-                         const struct bh_launch_request *request)
+/* Puts the job into the registry and its directory on disk. */
+static void enlist(struct launch *launch)
 {
-    struct bh_problem problem = {0};
-    if (app->stopping || !app->ready) {
-        bh_reply_refuse(call, BH_E_BUSY,
-                        app->stopping ? "The server is going down."
-                                      : "The server is still starting.");
-        return;
-    }
-    if (check_cwd(&request->spec, &problem) < 0 || check_host(&request->spec, &problem) < 0) {
-        bh_reply_problem(call, &problem);
-        return;
-    }
-    if (!request->idempotency_key && answer_existing(app, call, request))
-        return;
-    struct launch *launch = calloc(1, sizeof *launch);
-    if (!launch) {
-        bh_reply_error(call, BH_E_NOMEM, NULL);
-        return;
-    }
-    *launch = (struct launch){.app = app, .call = call, .dirfd = -1};
-    launch->work.data = launch;
-    int result = prepare(launch, &request->spec);
+    struct bh_app *app = launch->app;
+    struct bh_job_spec *spec = NULL;
+    int result = bh_spec_file_decode(launch->spec.data, launch->spec.length, &spec, &launch->diag);
+    if (result >= 0)
+        result = bh_jobs_add(app->jobs, spec, -1, &launch->job);
     if (result < 0) {
-        bh_reply_error(call, result, &launch->diag);
-        free_launch(launch);
-        return;
-    }
-    if (!reserve_key(launch, request)) {
-        bh_jobs_remove(launch->job);
+        bh_spec_file_free(spec);
+        if (launch->key)
+            bh_idempotency_drop(app, launch->key);
+        bh_reply_error(launch->call, result, NULL);
         free_launch(launch);
         return;
     }
@@ -325,6 +306,56 @@ static void begin_launch(struct bh_app *app, struct bh_call *call,
         launch->result = BH_E_NOMEM;
         abandon(launch);
     }
+}
+
+static bool check_request(struct bh_app *app, struct bh_call *call,
+                          const struct bh_launch_request *request)
+{
+    struct bh_problem problem = {0};
+    if (app->stopping || !app->ready) {
+        bh_reply_refuse(call, BH_E_BUSY,
+                        app->stopping ? "The server is going down."
+                                      : "The server is still starting.");
+        return false;
+    }
+    if (check_cwd(&request->spec, &problem) < 0 || check_host(&request->spec, &problem) < 0) {
+        bh_reply_problem(call, &problem);
+        return false;
+    }
+    return true;
+}
+
+static void begin_launch(struct bh_app *app, struct bh_call *call,
+                         const struct bh_launch_request *request)
+{
+    struct bh_problem problem = {0};
+    char id[BH_JOB_ID_SIZE];
+    if (!check_request(app, call, request))
+        return;
+    struct launch *launch = calloc(1, sizeof *launch);
+    if (!launch) {
+        bh_reply_error(call, BH_E_NOMEM, NULL);
+        return;
+    }
+    *launch = (struct launch){.app = app, .call = call, .dirfd = -1};
+    launch->work.data = launch;
+    if (prepare(launch, &request->spec, id, &problem) < 0) {
+        bh_reply_problem(call, &problem);
+        free_launch(launch);
+        return;
+    }
+    /* the key first: a request that is repeated finds its own job under the name */
+    if (!reserve_key(launch, request, id)) {
+        free_launch(launch);
+        return;
+    }
+    if (answer_existing(app, call, request)) {
+        if (launch->key)
+            bh_idempotency_drop(app, launch->key);
+        free_launch(launch);
+        return;
+    }
+    enlist(launch);
 }
 
 static void op_launch(void *self, struct bh_call *call, const struct bh_launch_request *request)
@@ -343,6 +374,12 @@ static void op_relaunch(void *self, struct bh_call *call)
     struct bh_bytes base = {0};
     if (!bh_backend_need(app, call, &found))
         return;
+    if (bh_found_spec(&found)->external) {
+        bh_reply_refuse(call, BH_E_WRONG_STATE,
+                        "A job that ran elsewhere cannot be launched here.");
+        bh_found_done(&found);
+        return;
+    }
     /* the run directory has the spec with its environment; the database has it blanked */
     struct bh_job_spec *spec = NULL;
     struct bh_bytes bytes = {0};

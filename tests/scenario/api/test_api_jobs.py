@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -215,6 +216,55 @@ class Jobs(unittest.TestCase):
         self.assertEqual(first["id"], second["id"])
         refused = self.error("POST", "/v1/jobs", {**body, "labels": {"x": "y"}}, key)
         self.assertEqual((refused.status, refused.code), (422, "idempotency_mismatch"))
+
+    def test_idempotency_key_and_name(self):
+        body = {"command": ["/bin/sleep", "600"], "mode": "observe", "record": False, "name": "keyed"}
+        key = {"Idempotency-Key": "keyed-1"}
+        _, _, first = self.post("/v1/jobs", body, key)
+        self.addCleanup(lambda: self.client.request("POST", f"/v1/jobs/{first['id']}/kill"))
+        self.assertEqual(self.post("/v1/jobs", body, key)[2]["id"], first["id"])
+        for _ in range(2):  # refused, and the other key is not used up by it
+            self.assertEqual(self.error("POST", "/v1/jobs", body, {"Idempotency-Key": "keyed-2"}).code, "name_taken")
+
+    def test_owner_must_exist(self):
+        refused = self.error("POST", "/v1/jobs", {"command": ["/bin/true"], "mode": "observe",
+                                                  "owner": {"pid": 4194303}, "on_owner_exit": "stop"})
+        self.assertEqual((refused.status, refused.errors[0]["pointer"]), (422, "/owner/pid"))
+
+    def test_owner_exit_stops_the_job(self):
+        owner = subprocess.Popen(["/bin/sleep", "600"])
+        job = self.launch("/bin/sleep", "600", owner={"pid": owner.pid}, on_owner_exit="stop")
+        owner.kill()
+        owner.wait()
+        job.wait(timeout=30)
+        self.assertEqual(self.client.request("GET", f"/v1/jobs/{job.id}")["outcome"]["cause"], "owner_exit")
+
+    def test_checkpoint(self):
+        job = self.launch("/bin/sleep", "600")
+        self.assertEqual(self.error("POST", f"/v1/jobs/{job.id}/checkpoint").code, "checkpoint_unavailable")
+        with tempfile.TemporaryDirectory() as folder:
+            program = "trap 'echo saved > ck.txt; sync' USR1; echo up; while :; do sleep 0.05; done"
+            job = self.launch("/bin/sh", "-c", program, cwd=folder,
+                              checkpoint={"signal": "SIGUSR1", "path": "ck.txt", "timeout": "10s"})
+            self.wait_up(job)
+            status, _, data = self.post(f"/v1/jobs/{job.id}/checkpoint")
+            self.assertEqual((status, data["checkpoint"]["method"]), (202, "signal"))
+            fixture.wait_until(lambda: self.client.request("GET", f"/v1/jobs/{job.id}")["checkpoint"]["status"]
+                               == "verified_file", "the checkpoint is verified")
+            data = self.client.request("GET", f"/v1/jobs/{job.id}")
+            self.assertEqual((data["checkpoint"]["size_bytes"], data["state"]), (6, "running"))
+            job.kill()
+            job.wait(timeout=30)
+
+    def test_recording_marks(self):
+        job = self.launch("/bin/sleep", "600", record={"enabled": True})
+        self.assertEqual(self.post(f"/v1/jobs/{job.id}/recording", {"mark": "epoch 3"})[0], 202)
+        self.assertEqual(self.error("POST", f"/v1/jobs/{job.id}/recording", {}).status, 422)
+
+        def marked():
+            line = self.client.request("GET", f"/v1/jobs/{job.id}/timeline?points=5")
+            return [m for m in line["markers"] if m["kind"] == "mark" and m["label"] == "epoch 3"]
+        fixture.wait_until(marked, "the mark is in the timeline")
 
     def test_limits(self):
         job = self.launch("/bin/sleep", "600", limit="100MiB")

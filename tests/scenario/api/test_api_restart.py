@@ -1,6 +1,5 @@
 """The server dies and comes back: nothing is lost, live jobs are found again."""
 import os
-import shutil
 import signal
 import unittest
 
@@ -61,6 +60,45 @@ class Restart(unittest.TestCase):
             self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report")["outcome"]["cause"],
                              "supervisor_lost")
             fixture.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the program is gone")
+
+    def test_a_supervisor_that_dies_under_a_running_server(self):
+        with fixture.server() as server:
+            for whole in (False, True):
+                job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+                pid = server.client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]
+                helpers = fixture.processes_with(os.path.join("jobs", job.id))
+                with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                    decider = int(file.read().rsplit(")", 1)[1].split()[1])
+                self.assertIn(decider, helpers)
+                for helper in helpers if whole else [decider]:
+                    os.kill(helper, signal.SIGKILL)
+                server.client.job(job.id).wait(timeout=60)
+                outcome = server.client.request("GET", f"/v1/jobs/{job.id}")["outcome"]
+                self.assertEqual((outcome["kind"], outcome["cause"]), ("supervisor_lost", "supervisor_lost"), whole)
+                self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report")["outcome"]["kind"],
+                                 "supervisor_lost")
+
+    def test_retention(self):
+        with fixture.server("--keep-jobs", "3") as server:
+            ids = []
+            for _ in range(6):
+                job = server.client.launch(["/bin/true"], mode="observe", record=False)
+                job.wait(timeout=30)
+                ids.append(job.id)
+            folder = os.path.join(server.state, "jobs")
+            fixture.wait_until(lambda: set(os.listdir(folder)) == set(ids[3:]), "the oldest are removed")
+            left = server.client.request("GET", "/v1/jobs")["jobs"]
+            self.assertEqual([j["id"] for j in left], list(reversed(ids[3:])))
+
+    def test_reindex(self):
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sh", "-c", "exit 4"], mode="observe", record=False)
+            job.wait(timeout=30)
+            before = server.client.request("GET", f"/v1/jobs/{job.id}")
+            self.assertEqual(server.terminate(), 0)
+            server.options = ("--reindex",)
+            server.start()
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}"), before)
 
     def test_lost_database_is_rebuilt(self):
         with fixture.server() as server:
