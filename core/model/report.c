@@ -281,14 +281,17 @@ static void fold_advisory(struct bh_report *report, const struct bh_record *reco
     report->available_at_end = record->advisory.host_available;
 }
 
-/* Rings are unmapped with their processes: what is told is the most that was mapped. */
+/* Rings are unmapped with their processes: what is told is the most that was mapped. A scribe that
+ * took over does not know the version that its predecessor told. */
 static void fold_recorder(struct bh_report *report, const struct bh_record_recorder *record)
 {
-    uint64_t ring_bytes = report->recorder.ring_bytes;
+    struct bh_record_recorder before = report->recorder;
     report->has_recorder = true;
     report->recorder = *record;
-    if (ring_bytes > record->ring_bytes)
-        report->recorder.ring_bytes = ring_bytes;
+    if (before.ring_bytes > record->ring_bytes)
+        report->recorder.ring_bytes = before.ring_bytes;
+    if (record->mlx_version[0] == '\0')
+        memcpy(report->recorder.mlx_version, before.mlx_version, sizeof before.mlx_version);
 }
 
 static void fold_mark(struct bh_report *report, const struct bh_record *record)

@@ -418,8 +418,11 @@ static void test_ring_bytes(void **state)
         start(BH_RECORD_RECORDER, i);
         record.recorder.ring_bytes = mapped[i];
         record.recorder.events = i;
+        if (i == 1)
+            (void)strcpy(record.recorder.mlx_version, "0.32.4");
         add();
     }
+    assert_string_equal(report->recorder.mlx_version, "0.32.4");
     assert_int_equal(report->recorder.ring_bytes, 900);
     assert_int_equal(report->recorder.events, 2);
 }
