@@ -112,6 +112,10 @@ static void warn(struct bh_job *job)
                      "The limits of all live jobs together are %s, more than this machine's "
                      "memory.",
                      bh_text_format_bytes(committed, text, sizeof text));
+    if (job->spec->stop_with_owner && job->spec->mode == BH_MODE_OBSERVE)
+        bh_jobs_warn(job,
+                     "The job is only observed, so it is not stopped when its owner ends. Give a "
+                     "limit to have that.");
     if (job->spec->record && !job->spec->recorder_path)
         bh_jobs_warn(job,
                      "Recording was asked for, but the recorder library is not installed here.");

@@ -233,7 +233,11 @@ class Jobs(unittest.TestCase):
 
     def test_owner_exit_stops_the_job(self):
         owner = subprocess.Popen(["/bin/sleep", "600"])
-        job = self.launch("/bin/sleep", "600", owner={"pid": owner.pid}, on_owner_exit="stop")
+        who = {"owner": {"pid": owner.pid}, "on_owner_exit": "stop"}
+        job = self.launch("/bin/sleep", "600", limit="100MiB", **who)
+        watched = self.launch("/bin/sleep", "600", **who)
+        data = self.client.request("GET", f"/v1/jobs/{watched.id}")
+        self.assertIn("only observed", " ".join(data["warnings"]))
         owner.kill()
         owner.wait()
         job.wait(timeout=30)
