@@ -2,7 +2,8 @@
 """How exact the charge is: a known 64 MiB of each kind of memory, ten runs each.
 
 The peak of a run that holds 64 MiB minus the peak of one that holds nothing of it, against 64 MiB and the page tables
-that such a mapping takes (2 MiB aligned: 1/512 of it for 4 KiB pages; none of its own for huge ones). Also the case
+that such a mapping takes: 2 MiB aligned, 1/512 of it, also kept ready for transparent huge pages, and for page tables
+themselves the level above; none for huge pages of the pool. Also the case
 that a plain sum gets wrong: 16 forked idle workers of a 1 GiB parent.
 """
 import pathlib
@@ -40,9 +41,9 @@ def main():
     args = arguments(__doc__, rounds=10, parent_mib=1024)
     bench = Bench(args.bin)
     result = Result("supervise/charge", unit="per cent of 64 MiB and its page tables, absolute")
-    kinds = {"anonymous": ("anon", TABLES), "transparent huge pages": ("thp", 0), "shared anonymous": ("shared", TABLES),
+    kinds = {"anonymous": ("anon", TABLES), "transparent huge pages": ("thp", TABLES), "shared anonymous": ("shared", TABLES),
              "memfd": ("memfd", TABLES), "System V shared memory": ("sysv", TABLES),
-             "private file mapping, written": ("private-file", TABLES), "page tables": ("tables", 0)}
+             "private file mapping, written": ("private-file", TABLES), "page tables": ("tables", TABLES)}
     before = with_huge_pages(40)
     if before:
         kinds["huge pages of the pool"] = ("hugetlb", 0)

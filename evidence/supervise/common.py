@@ -14,10 +14,27 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "evidence"))
-from measure import Result  # noqa: E402  (re-exported)
+import measure  # noqa: E402
 
 MIB, GIB = 1 << 20, 1 << 30
 FIXED = ("--interval", "50ms", "--min-interval", "50ms")  # the schedule of the design it descends from
+
+
+class Result(measure.Result):
+    """A result that also says how busy the host was: on a busy one latencies are not ours alone."""
+
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.loads = [os.getloadavg()[0]]
+
+    def series(self, label, samples, **facts):
+        self.loads.append(os.getloadavg()[0])
+        print(f"{label}: {measure.summary(samples)}", flush=True)
+        return super().series(label, samples, **facts)
+
+    def save(self, directory=None):
+        self.data["load_average"] = {"min": min(self.loads), "max": max(self.loads)}
+        return super().save(directory or os.environ.get("BULKHEAD_EVIDENCE_DIR"))
 
 
 class Bench:
@@ -33,22 +50,29 @@ class Bench:
                         ROOT / "tests/helpers/load_memory.c", "-lpthread"], check=True)
         self.runs = 0
 
-    def start(self, *command, limit=None, options=(), mode=None) -> "Run":
+    def start(self, *command, limit=None, options=(), mode=None, alone=False) -> "Run":
+        """alone: in a process namespace of its own, where nothing is born but by the job."""
         self.runs += 1
-        return Run(self, self.directory / f"run-{self.runs}", command, limit, options, mode)
+        return Run(self, self.directory / f"run-{self.runs}", command, limit, options, mode, alone)
 
 
 class Run:
-    def __init__(self, bench, folder, command, limit, options, mode):
+    def __init__(self, bench, folder, command, limit, options, mode, alone):
         self.bench, self.folder = bench, folder
         folder.mkdir()
         self.run_dir = folder / "run"
         command = [str(bench.load) if word == "load" else str(word) for word in command]
-        argv = [bench.program, mode or ("run" if limit is not None else "observe"), "--quiet", "--run-dir", self.run_dir]
+        argv = ["unshare", "--pid", "--fork", "--mount-proc"] if alone else []
+        argv += [bench.program, mode or ("run" if limit is not None else "observe"), "--quiet", "--run-dir", self.run_dir]
         argv += ["--limit", str(limit)] if limit is not None else []
         self.process = subprocess.Popen([*map(str, argv), *map(str, options), "--", *command], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE)
         self.decider = self.process.pid
+        if alone:
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            while not children.read_text().split() and self.process.poll() is None:
+                time.sleep(0.001)
+            self.decider = int(children.read_text().split()[0])
 
     def ready(self) -> "Run":
         line = self.process.stdout.readline()

@@ -288,7 +288,7 @@ class Surroundings(HostileTest):
         """A shell that execs us leaves us its children: none of the job's, never signalled, never waited for."""
         with fixture.tempfile.TemporaryDirectory(dir=TEMP) as folder:
             pid_file = pathlib.Path(folder, "pid")
-            done = subprocess.run(["sh", "-c", f"sleep 30 & echo $! > {pid_file}; exec {SUPERVISE} run --limit 1GiB --wall-time "
+            done = subprocess.run(["sh", "-c", f"sleep 30 >/dev/null 2>&1 & echo $! > {pid_file}; exec {SUPERVISE} run --limit 1GiB --wall-time "
                                    f"300ms --report {folder}/report -- sleep 60"], stdin=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, timeout=20)
             pid = int(pid_file.read_text())
