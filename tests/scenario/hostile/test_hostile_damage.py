@@ -8,7 +8,7 @@ import time
 import unittest
 
 import bulkhead_fixture as fixture
-from supervised import GIB, MIB, SUPERVISE, TEMP, HostileTest, load_program, run
+from supervised import GIB, MIB, SUPERVISE, TEMP, HostileTest, load_program, processes_of, run
 
 GROW = ("load", "grow", "anon", 128 * MIB, 512 * MIB, "plain")
 
@@ -118,6 +118,53 @@ class Helpers(HostileTest):
         self.assertGreater(job.report["supervisor"]["clock_gap_ms"], 500)
 
 
+def groups_of(run_id: str) -> list:
+    """Control groups that a run made, anywhere."""
+    found = subprocess.run(["find", "/sys/fs/cgroup", "-type", "d", "-name", f"*{run_id}*"], capture_output=True, text=True)
+    return found.stdout.split()
+
+
+class Residue(HostileTest):
+    """What a run leaves outside of its run directory once its last reading was taken: nothing."""
+
+    def setUp(self):
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("no tmpfs")
+        self.runtime = self.enterContext(fixture.tempfile.TemporaryDirectory(dir="/dev/shm"))
+        self.env = {**os.environ, "XDG_RUNTIME_DIR": self.runtime}
+
+    def left(self) -> list:
+        base = pathlib.Path(self.runtime, "bulkhead")
+        return list(base.iterdir()) if base.exists() else []
+
+    def test_normal_run(self):
+        job = self.job("load", "grow", "anon", 0, 128 * MIB, "plain", limit=32 * MIB, env=self.env)
+        self.assert_stopped(job, job.wait())
+        fixture.wait_until(lambda: not self.left(), "the runtime folder is given back", 30)
+        self.assertEqual(groups_of(job.report["run"]["run_id"]), [])
+
+    def test_run_without_a_directory(self):
+        done = subprocess.run([SUPERVISE, "run", "--limit", "1GiB", "--quiet", "--", "true"], env=self.env,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 0)
+        fixture.wait_until(lambda: not self.left(), "nothing temporary is left", 30)
+
+    def test_failed_launch(self):
+        done = subprocess.run([SUPERVISE, "run", "--limit", "1GiB", "--", "/no/such/program"], env=self.env,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        self.assertEqual(done.returncode, 127)
+        fixture.wait_until(lambda: not self.left(), "nothing temporary is left", 30)
+
+    def test_lost_supervisor(self):
+        job = self.job("load", "hold", "anon", MIB, limit=GIB, env=self.env).wait_ready()
+        job.process.kill()
+        job.process.wait()
+        path = job.run_dir / "report.json"
+        fixture.wait_until(path.exists, "the report is written")
+        fixture.wait_until(lambda: not groups_of(fixture.load_json(path)["run"]["run_id"]), "its group is gone", 30)
+        fixture.wait_until(lambda: not self.left(), "the runtime folder is given back", 30)
+
+
 THREADS = """
 import threading, time
 threading.stack_size(65536)
@@ -176,6 +223,15 @@ class Odd(HostileTest):
     def test_smallest_limit(self):
         job = run("load", "hold", "anon", MIB, limit=2)
         self.assertEqual(job.process.returncode, 75, job.errors)
+
+    def test_supervisor_inside_a_supervisor(self):
+        """The inner limit stops the inner job and the outer one is untouched; the outer limit stops both."""
+        grow = [load_program(), "grow", "anon", 256 * MIB, 512 * MIB, "double"]
+        job = run(SUPERVISE, "run", "--limit", "48MiB", "--", *grow, limit=GIB)
+        self.assert_untouched(job, job.process.returncode, 75)
+        job = run(SUPERVISE, "run", "--limit", "2GiB", "--", *grow, limit=64 * MIB)
+        self.assert_stopped(job, job.process.returncode)
+        self.assertEqual(processes_of(load_program()), [])
 
     def test_own_reaper_inside(self):
         program = ("import ctypes, os, time\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
