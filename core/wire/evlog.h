@@ -40,8 +40,8 @@
  * ring: one process image. Its events name it. Event sequence numbers are job-wide, dense from 1.
  *
  * A LINK gives the stack, primitive and stream of an allocation written earlier (by its event
- * sequence); it may come in a later segment than its event. Readers join; before the link arrives
- * these members are 0, 0, -1. */
+ * sequence); it may come in a later segment than its event. Readers join: it fills in what its
+ * event left open (stack and primitive 0, stream -1), and the first one counts. */
 #ifndef BH_WIRE_EVLOG_H
 #define BH_WIRE_EVLOG_H
 
