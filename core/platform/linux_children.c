@@ -46,7 +46,9 @@ static int read_children(int fd, struct pid_list *list)
             }
         }
         offset += n;
-        if (n < (ssize_t)sizeof text)
+        /* the kernel fills a page and stops before the number that does not fit: only a piece that
+         * leaves room for another is the last */
+        if (n < (ssize_t)sizeof text - 16)
             break;
     }
     if (number)
@@ -80,44 +82,25 @@ static void forget_threads(struct bh_proc *proc)
     proc->children_count = 0;
 }
 
-/* More threads than descriptors kept: open, read and close each. */
-static int read_listed(struct bh_proc *proc, struct pid_list *list)
+/* Few threads: their descriptors are kept for the next time. */
+static int keep_threads(struct bh_proc *proc, const int *tids, size_t count)
 {
-    int tids[1024];
-    size_t count = 0;
-    int result = bh_linux_list_numbers(proc->task_fd, tids, sizeof tids / sizeof tids[0], &count);
-    if (result < 0)
-        return result;
-    proc->threads = (unsigned)count;
-    bool keep = count <= BH_PROC_THREADS;
-    bool same = keep && count == proc->children_count;
+    bool same = count == proc->children_count;
     for (size_t i = 0; same && i < count; i++)
         same = tids[i] == proc->children_tids[i];
-    if (!same)
-        forget_threads(proc);
+    if (same)
+        return BH_OK;
+    forget_threads(proc);
     for (size_t i = 0; i < count; i++) {
-        if (!keep) {
-            result = read_once(proc, tids[i], list);
-            if (result < 0)
-                return result;
+        int fd = open_children(proc, tids[i]);
+        if (fd < 0 && (errno == ENOENT || errno == ESRCH)) {
+            proc->threads = 0; /* changed while listed: list again next time */
             continue;
         }
-        if (!same) {
-            int fd = open_children(proc, tids[i]);
-            if (fd < 0 && (errno == ENOENT || errno == ESRCH)) {
-                proc->threads = 0; /* changed while listed: list again next time */
-                continue;
-            }
-            if (fd < 0)
-                return bh_linux_open_error(errno);
-            proc->children_tids[proc->children_count] = tids[i];
-            proc->children_fds[proc->children_count++] = fd;
-        }
-    }
-    for (unsigned i = 0; keep && i < proc->children_count; i++) {
-        result = read_children(proc->children_fds[i], list);
-        if (result < 0 && result != BH_E_NOT_FOUND)
-            return result;
+        if (fd < 0)
+            return bh_linux_open_error(errno);
+        proc->children_tids[proc->children_count] = tids[i];
+        proc->children_fds[proc->children_count++] = fd;
     }
     return BH_OK;
 }
@@ -130,6 +113,38 @@ static int read_kept(struct bh_proc *proc, struct pid_list *list)
             return result;
     }
     return BH_OK;
+}
+
+struct thread_walk {
+    const struct bh_proc *proc;
+    struct pid_list *list;
+};
+
+static int visit_thread(void *context, int tid)
+{
+    struct thread_walk *walk = context;
+    return read_once(walk->proc, tid, walk->list);
+}
+
+static int read_listed(struct bh_proc *proc, struct pid_list *list)
+{
+    int tids[BH_PROC_THREADS];
+    size_t count = 0;
+    int result = bh_linux_list_numbers(proc->task_fd, tids, BH_PROC_THREADS, &count);
+    if (result == BH_E_TOO_LONG) {
+        struct thread_walk walk = {proc, list};
+        forget_threads(proc);
+        proc->threads = 0;
+        return bh_linux_each_number(proc->task_fd, visit_thread, &walk);
+    }
+    if (result < 0)
+        return result;
+    proc->threads = (unsigned)count;
+    result = keep_threads(proc, tids, count);
+    if (result < 0)
+        return result;
+    result = read_kept(proc, list);
+    return result == BH_E_NOT_FOUND ? BH_OK : result;
 }
 
 int bh_linux_proc_children(void *self, struct bh_proc *proc, bool relist, int *ret_pids,

@@ -92,31 +92,46 @@ static int entry_number(const char *name)
     return value;
 }
 
-int bh_linux_list_numbers(int dir_fd, int *ret_numbers, size_t capacity, size_t *ret_count)
+int bh_linux_each_number(int dir_fd, int (*visit)(void *context, int number), void *context)
 {
     _Alignas(struct linux_dirent) char buffer[4096];
-    size_t count = 0;
-    bool full = false;
     if (lseek(dir_fd, 0, SEEK_SET) < 0)
         return bh_err_from_errno(errno);
     for (;;) {
         long n = syscall(SYS_getdents64, dir_fd, buffer, sizeof buffer);
-        if (n < 0)
-            return bh_err_from_errno(errno);
-        if (n == 0)
-            break;
+        if (n <= 0)
+            return n < 0 ? bh_err_from_errno(errno) : BH_OK;
         for (long at = 0; at < n;) {
             const struct linux_dirent *entry = (const struct linux_dirent *)(void *)(buffer + at);
             int number = entry_number(entry->name);
-            if (number > 0 && count < capacity)
-                ret_numbers[count++] = number;
-            else if (number > 0)
-                full = true;
+            int result = number > 0 ? visit(context, number) : BH_OK;
+            if (result < 0)
+                return result;
             at += entry->length;
         }
     }
-    *ret_count = count;
-    return full ? BH_E_TOO_LONG : BH_OK;
+}
+
+struct number_list {
+    int *numbers;
+    size_t capacity, count;
+};
+
+static int keep_number(void *context, int number)
+{
+    struct number_list *list = context;
+    if (list->count == list->capacity)
+        return BH_E_TOO_LONG;
+    list->numbers[list->count++] = number;
+    return BH_OK;
+}
+
+int bh_linux_list_numbers(int dir_fd, int *ret_numbers, size_t capacity, size_t *ret_count)
+{
+    struct number_list list = {.numbers = ret_numbers, .capacity = capacity};
+    int result = bh_linux_each_number(dir_fd, keep_number, &list);
+    *ret_count = list.count;
+    return result;
 }
 
 #endif

@@ -20,7 +20,9 @@ uint64_t bh_linux_number(const char **text);
 /* Bytes behind "\nKEY:" in kB units; false when the key is absent. */
 bool bh_linux_kb(const char *text, const char *key, uint64_t *ret_bytes);
 
-/* Directory entries that are numbers, without opendir's allocation. */
+/* Directory entries that are numbers, without opendir's allocation: visited one by one until visit
+ * fails, or listed (BH_E_TOO_LONG: the first ones are given). */
+int bh_linux_each_number(int dir_fd, int (*visit)(void *context, int number), void *context);
 int bh_linux_list_numbers(int dir_fd, int *ret_numbers, size_t capacity, size_t *ret_count);
 
 /* linux_proc.c */

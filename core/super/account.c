@@ -75,6 +75,22 @@ static void take_growth(struct bh_account *account, const struct bh_sample *samp
     account->earlier_bytes = bytes;
 }
 
+/* A sum over sharers that no round confirmed is no peak, unless nothing better is known. */
+static void take_peak(struct bh_loop *loop, const struct bh_sample *sample)
+{
+    struct bh_account *account = &loop->account;
+    bool known = account->peak.status == BH_VALUE_AVAILABLE;
+    uint64_t bytes = loop->sampler.confirmed ? loop->sampler.confirmed_bytes : sample->bytes.value;
+    if (known && (!loop->sampler.confirmed || bytes <= account->peak.value))
+        return;
+    /* a new breakdown for each per cent of growth is enough, and cheap */
+    bool worth = !known || bytes - account->peak.value >= account->peak.value / 100;
+    account->peak = available(bytes);
+    account->peak_at = sample->captured_at;
+    if (worth || account->peak_member_count == 0)
+        take_breakdown(loop);
+}
+
 static void take_usable(struct bh_loop *loop, const struct bh_sample *sample)
 {
     struct bh_account *account = &loop->account;
@@ -83,16 +99,7 @@ static void take_usable(struct bh_loop *loop, const struct bh_sample *sample)
     account->complete_samples++;
     take_growth(account, sample, loop->sampler.confirmed);
     note_limit_crossed(loop, bytes);
-    /* a sum over sharers that no round confirmed is no peak, unless nothing better is known */
-    bool believable = loop->sampler.confirmed || account->peak.status != BH_VALUE_AVAILABLE;
-    if (believable && (account->peak.status != BH_VALUE_AVAILABLE || bytes > account->peak.value)) {
-        /* a new breakdown for each per cent of growth is enough, and cheap */
-        bool worth = bytes - account->peak.value >= account->peak.value / 100;
-        account->peak = sample->bytes;
-        account->peak_at = sample->captured_at;
-        if (worth || account->peak_member_count == 0)
-            take_breakdown(loop);
-    }
+    take_peak(loop, sample);
     uint64_t limit = loop->config.bands.limit_bytes;
     bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
     if (enforce && bytes > limit && bytes - limit > account->peak_overshoot_bytes)

@@ -107,6 +107,16 @@ static void tell_empty(struct bh_loop *loop)
     bh_loop_feed(loop, &event);
 }
 
+/* While a child lives that was there before the job, waiting never says that nobody is left: then
+ * our own list of children, on which every orphan of the job lands, has to. */
+static bool only_foreign_left(struct bh_loop *loop)
+{
+    if (!loop->members.foreign_count || !loop->root_exited)
+        return false;
+    (void)bh_members_scan(&loop->members, true, true);
+    return loop->members.count == 0 && !loop->members.incomplete;
+}
+
 static void reap_all(struct bh_loop *loop)
 {
     struct bh_reaped reaped;
@@ -119,7 +129,7 @@ static void reap_all(struct bh_loop *loop)
         }
         bh_members_reaped(&loop->members, &reaped);
     }
-    if (result == BH_E_NOT_FOUND)
+    if (result == BH_E_NOT_FOUND || only_foreign_left(loop))
         tell_empty(loop);
     else
         tell_root_exit(loop);

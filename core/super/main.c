@@ -1,4 +1,5 @@
 /* bulkhead-supervise: run, observe, start, adopt, version. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,8 +64,21 @@ static int refuse(const char *verb)
     return 64;
 }
 
+/* Whoever closed a standard stream before starting us: without this the next file we open would get
+ * its number, and the job or a message would write into it. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_streams();
     bh_log_setup("bulkhead-supervise", BH_LOG_INFO);
     const char *verb = argc > 1 ? argv[1] : NULL;
     if (!verb)

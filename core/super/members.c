@@ -98,6 +98,8 @@ static void take_facts(struct bh_members *members, struct bh_member *member,
     if (facts->image_token != member->image_token && !member->zombie) {
         member->image_token = facts->image_token;
         member->borrows_memory = false;
+        /* what it shared with its relatives falls to them, as if it had died */
+        bh_charge_member_died(members->tree, &member->charge);
         bh_charge_member_exec(&member->charge);
         members->os->proc_name(members->os->self, &member->proc, member->name, sizeof member->name);
         members->changed = true;
@@ -139,6 +141,10 @@ static int insert(struct bh_members *members, const struct bh_proc *proc,
     members->changed = true;
     note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_CAME, NULL);
     take_facts(members, member, facts);
+    if (facts->parent_pid == getpid() && proc->pid != members->root_pid) {
+        member->reparented = true; /* before any look found it where it was born */
+        note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_REPARENTED, NULL);
+    }
     return 1;
 }
 
@@ -147,6 +153,32 @@ static int insert(struct bh_members *members, const struct bh_proc *proc,
 static bool is_descendant(struct bh_members *members, const struct bh_proc_facts *facts)
 {
     return facts->parent_pid == getpid() || bh_members_find(members, facts->parent_pid);
+}
+
+static bool is_foreign(const struct bh_members *members, int pid, uint64_t start_token)
+{
+    for (size_t i = 0; i < members->foreign_count; i++) {
+        if (members->foreign[i].pid == pid &&
+            (!start_token || members->foreign[i].start_token == start_token))
+            return true;
+    }
+    return false;
+}
+
+void bh_members_note_foreign(struct bh_members *members)
+{
+    int pids[BH_FOREIGN_MAX];
+    size_t count = 0;
+    (void)members->os->own_children(members->os->self, pids, BH_FOREIGN_MAX, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct bh_proc proc;
+        struct bh_proc_facts facts;
+        if (members->os->proc_open(members->os->self, pids[i], &proc, &facts) < 0)
+            continue;
+        members->foreign[members->foreign_count].pid = pids[i];
+        members->foreign[members->foreign_count++].start_token = proc.start_token;
+        members->os->proc_close(members->os->self, &proc);
+    }
 }
 
 /* 1 came in, 0 not (gone again, a stranger), < 0 the total is incomplete. */
@@ -161,7 +193,7 @@ static int admit(struct bh_members *members, int pid)
         return 0;
     if (result < 0)
         return result;
-    if (!is_descendant(members, &facts)) {
+    if (!is_descendant(members, &facts) || is_foreign(members, pid, proc.start_token)) {
         members->os->proc_close(members->os->self, &proc);
         return 0;
     }
@@ -209,10 +241,13 @@ void bh_members_reaped(struct bh_members *members, const struct bh_reaped *reape
         drop(members, (size_t)(member - members->items));
         return;
     }
+    if (is_foreign(members, reaped->pid, 0))
+        return;
     /* it came and went between two looks: what is known of it is its number and its peak */
     struct bh_member stranger;
     memset(&stranger, 0, sizeof stranger);
     stranger.proc.pid = reaped->pid;
+    note_member(members, &stranger, BH_RECORD_MEMBER, BH_MEMBER_CAME, NULL);
     note_member(members, &stranger, BH_RECORD_MEMBER, BH_MEMBER_WENT, reaped);
 }
 

@@ -13,6 +13,7 @@
 #include "core/super/notes.h"
 
 #define BH_MEMBERS_MAX   BH_QUEUE_MEMBERS
+#define BH_FOREIGN_MAX   64   /* children that were ours before the job was */
 #define BH_MEMBERS_INDEX 4096 /* slots of the number index, a power of two, 4 x MAX */
 
 struct bh_member {
@@ -46,12 +47,20 @@ struct bh_members {
     bool incomplete; /* somebody could not be opened or listed at the last scan */
     bool changed;    /* somebody came or went since it was cleared */
     uint32_t escaped_count;
+    struct {
+        int pid;
+        uint64_t start_token;
+    } foreign[BH_FOREIGN_MAX];
+    size_t foreign_count;
     struct bh_charge_tree *tree; /* told when a member dies */
 };
 
 /* The table comes zeroed. */
 void bh_members_init(struct bh_members *members, const struct bh_platform *os,
                      struct bh_notes *notes, struct bh_charge_tree *tree);
+/* Before launch: whoever is our child already (of the program that executed us) is none of the
+ * job's: never counted, never signalled, never waited for. */
+void bh_members_note_foreign(struct bh_members *members);
 /* The launched root, which becomes the first member. */
 int bh_members_set_root(struct bh_members *members, int pid);
 

@@ -42,7 +42,9 @@ void bh_notes_put(struct bh_notes *notes, struct bh_record *record)
 
 void bh_notes_second(struct bh_notes *notes)
 {
-    notes->member_records_left = BH_NOTES_MEMBER_BURST;
+    notes->member_records_left += BH_NOTES_MEMBER_SECOND;
+    if (notes->member_records_left > BH_NOTES_MEMBER_BURST)
+        notes->member_records_left = BH_NOTES_MEMBER_BURST;
     bh_notes_flush(notes);
 }
 

@@ -8,7 +8,8 @@
 
 struct bh_peers;
 
-#define BH_NOTES_MEMBER_BURST 256 /* member records at once; as many come back per second */
+#define BH_NOTES_MEMBER_BURST  3000 /* member records at once: less than half of queue.bin */
+#define BH_NOTES_MEMBER_SECOND 1000 /* and so many come back each second */
 
 struct bh_notes {
     const struct bh_platform *os;

@@ -1,5 +1,6 @@
 #include "core/super/options.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,21 @@ static int put_word(const struct option *option, const char *text, void *field,
     return BH_OK;
 }
 
+/* KILL and STOP can be neither caught nor waited out: no way to ask for anything. */
+static int put_signal(const struct option *option, const char *text, int *field,
+                      struct bh_diag *diag)
+{
+    int number = 0;
+    int result = bh_text_signal(text, option->name, &number, diag);
+    if (result < 0)
+        return result;
+    if (number == SIGKILL || number == SIGSTOP)
+        return bh_err_set(diag, BH_E_INVALID_VALUE, option->name,
+                          "%s cannot be caught; name a signal that can, such as SIGTERM", text);
+    *field = number;
+    return BH_OK;
+}
+
 static int put_value(struct bh_job_spec *spec, const struct option *option, const char *text,
                      struct bh_diag *diag)
 {
@@ -110,7 +126,7 @@ static int put_value(struct bh_job_spec *spec, const struct option *option, cons
             *(uint32_t *)field = (uint32_t)count;
         return result;
     case KIND_SIGNAL:
-        return bh_text_signal(text, option->name, field, diag);
+        return put_signal(option, text, field, diag);
     case KIND_TEXT:
         *(const char **)field = text;
         return BH_OK;

@@ -4,6 +4,8 @@
 
 #define REST_PERIOD_NS   BH_NS_PER_S /* status is read again at least this often */
 #define RELIST_PERIOD_NS BH_NS_PER_S
+#define ROUND_ATTEMPTS   3
+#define QUICK_ROUND_NS   (100 * BH_NS_PER_MS) /* well below the window that is allowed, 250 ms */
 
 /* ---- one member -------------------------------------------------------------------------------
  */
@@ -24,7 +26,7 @@ static void read_rest(struct bh_sampler *sampler, struct bh_member *member, stru
 static bool is_rest_due(const struct bh_member *member, const struct bh_proc_fast *fast,
                         struct bh_mono now)
 {
-    return member->rest_due || !member->has_reading || fast->shared_bytes > member->shared_bytes ||
+    return member->rest_due || !member->has_reading || fast->shared_bytes != member->shared_bytes ||
            fast->anon_bytes < member->charge.anon_bytes ||
            now.ns - member->rest_at.ns >= REST_PERIOD_NS;
 }
@@ -147,9 +149,8 @@ static void add_up(struct bh_sampler *sampler)
     bh_charge_total_finish(&sampler->total, sampler->tree);
 }
 
-static void exact_round(struct bh_sampler *sampler)
+static void read_rollups(struct bh_sampler *sampler)
 {
-    uint64_t before = sampler->os->cpu_ns(sampler->os->self);
     bh_charge_round_begin(sampler->tree);
     for (size_t i = 0; i < sampler->members->count; i++) {
         struct bh_member *member = &sampler->members->items[i];
@@ -164,10 +165,41 @@ static void exact_round(struct bh_sampler *sampler)
             member->charge.refused = true; /* foreign or not dumpable: its sum decides */
         }
     }
+}
+
+/* Somebody forked, ended or executed while the members were read one after the other: a page may
+ * have been counted for two owners or for none. */
+static bool is_disturbed(struct bh_sampler *sampler)
+{
+    struct bh_members *members = sampler->members;
+    (void)bh_members_scan(members, true, false);
+    for (size_t i = 0; i < members->count && !members->changed; i++)
+        bh_members_refresh(members, &members->items[i]);
+    return members->changed;
+}
+
+/* A disturbed round is repeated while that is quick; the last one stands. */
+static void exact_round(struct bh_sampler *sampler)
+{
+    uint64_t cpu_before = sampler->os->cpu_ns(sampler->os->self);
+    uint64_t begun_ns = sampler->os->now(sampler->os->self).ns;
+    for (int attempt = 0; attempt < ROUND_ATTEMPTS; attempt++) {
+        struct bh_mono now = sampler->os->now(sampler->os->self);
+        if (attempt > 0 && now.ns - begun_ns > QUICK_ROUND_NS / 2)
+            break;
+        if (attempt > 0) {
+            (void)read_all(sampler, now);
+            settle_shared(sampler);
+        }
+        read_rollups(sampler);
+        sampler->exact_rounds++;
+        if (!is_disturbed(sampler))
+            break;
+    }
+    settle_shared(sampler);
     add_up(sampler);
     bh_charge_round_end(sampler->tree, &sampler->total);
-    sampler->exact_rounds++;
-    sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - before;
+    sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - cpu_before;
 }
 
 uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member)
@@ -192,7 +224,18 @@ enum round_wish {
     ROUND_ACTS,    /* the policy would act */
 };
 
-#define FIRST_PEAK_BYTES (64ull << 20) /* below, sharing is not worth a round */
+/* Below, sharing is not worth a round. */
+#define SMALL_BYTES (32ull << 20)
+/* A sum over sharers may stand this much (1 / 32, at least 1 MiB) above the confirmed peak without
+ * a round; it is no peak then. Relative to what was confirmed, so that sharers cannot creep. */
+#define SLACK_SHARE 32
+#define SLACK_BYTES (1ull << 20)
+
+static bool may_be_high(const struct bh_sampler *sampler)
+{
+    return sampler->total.sharing && sampler->total.bound_bytes > SMALL_BYTES &&
+           sampler->total.bound_bytes > sampler->confirmed_peak_bytes;
+}
 
 static enum round_wish wish_round(const struct bh_sampler *sampler,
                                   const struct bh_policy_bands *bands)
@@ -201,18 +244,18 @@ static enum round_wish wish_round(const struct bh_sampler *sampler,
     if (bands && bh_charge_round_needed(sampler->tree, &sampler->total, bands, &acts))
         return acts ? ROUND_ACTS : ROUND_INFORMS;
     uint64_t peak = sampler->confirmed_peak_bytes;
-    peak = peak > FIRST_PEAK_BYTES ? peak + peak / 8 : FIRST_PEAK_BYTES;
-    struct bh_policy_bands peak_band = {
-        .warning_bytes = peak, .limit_bytes = BH_POLICY_MAX, .emergency_bytes = BH_POLICY_MAX};
-    return bh_charge_round_needed(sampler->tree, &sampler->total, &peak_band, NULL) ? ROUND_INFORMS
-                                                                                    : ROUND_NONE;
+    uint64_t slack = peak / SLACK_SHARE > SLACK_BYTES ? peak / SLACK_SHARE : SLACK_BYTES;
+    bool above = may_be_high(sampler) && sampler->total.bound_bytes > peak + slack;
+    return above ? ROUND_INFORMS : ROUND_NONE;
 }
 
-static void note_peak(struct bh_sampler *sampler, bool confirmed)
+static void note_peak(struct bh_sampler *sampler, bool confirmed, bool exact)
 {
+    uint64_t bytes = exact ? sampler->tree->known_bytes : sampler->total.bound_bytes;
     sampler->confirmed = confirmed;
-    if (confirmed && sampler->total.bound_bytes > sampler->confirmed_peak_bytes)
-        sampler->confirmed_peak_bytes = sampler->total.bound_bytes;
+    sampler->confirmed_bytes = bytes;
+    if (confirmed && bytes > sampler->confirmed_peak_bytes)
+        sampler->confirmed_peak_bytes = bytes;
 }
 
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
@@ -231,15 +274,19 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
         exact_round(sampler);
+        uint64_t took_ns = sampler->os->now(sampler->os->self).ns - captured.ns;
         /* a round over a very large job takes longer than a reading may: what it found is the base
-         * of the bound, the reading itself is a new quick one */
-        captured = sampler->os->now(sampler->os->self);
-        complete = read_all(sampler, captured);
-        add_up(sampler);
+         * of the bound then, and the reading a new quick one. Else it is the reading: growth since
+         * would count pages that sharers merely touched. */
+        if (took_ns > QUICK_ROUND_NS) {
+            captured = sampler->os->now(sampler->os->self);
+            complete = read_all(sampler, captured);
+            add_up(sampler);
+        }
     } else if (complete && !kernel) {
         bh_charge_settle(sampler->tree, &sampler->total);
     }
-    note_peak(sampler, complete && (exact || wish == ROUND_NONE));
+    note_peak(sampler, complete && (exact || kernel || !may_be_high(sampler)), exact);
     struct bh_mono processed = sampler->os->now(sampler->os->self);
     *ret_sample = (struct bh_sample){
         .captured_at = captured,

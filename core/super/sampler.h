@@ -15,13 +15,14 @@ struct bh_sampler {
     struct bh_mono relist_at;      /* when threads are listed again in any case */
     struct bh_charge_total total;  /* of the last look */
     uint64_t confirmed_peak_bytes; /* largest bound that no round could have lowered much */
-    bool confirmed;                /* the last look was such a one */
+    bool confirmed;                /* the last look gave such a one: */
+    uint64_t confirmed_bytes;
     uint64_t exact_rounds;
     uint64_t round_cpu_ns; /* spent on exact rounds */
 };
 
 /* bands NULL: observe mode, nothing acts. A round is made where a band that acts would be reached,
- * always; where `warning` or a peak an eighth above the confirmed one would be, when allow_round
+ * always; where `warning` or a new peak would be, when allow_round
  * says that the governor has CPU time for it. */
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample);

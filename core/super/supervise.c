@@ -157,6 +157,7 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
     loop.memory_locked = os->lock_memory(os->self);
     if (os->memory(os->self, &memory) == BH_OK)
         loop.account.oom_kills_before = memory.oom_kills;
+    bh_members_note_foreign(&loop.members);
     bh_loop_make_cgroup(&loop);
     note_host(&loop, &facts);
     return BH_OK;
