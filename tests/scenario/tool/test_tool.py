@@ -45,7 +45,7 @@ class History:
                          for i in range(6)]
         self.records += [{"kind": "Stack", "id": i + 1, "frames": [i + 1, (i + 1) % 6 + 1]} for i in range(6)]
         self.ns, self.seq, self.links, self.moments = BOOT_NS, 0, [], []
-        self.images, self.served = {}, []
+        self.images, self.served, self.own = {}, [], {1: [], 2: []}
         for image in (1, 2):
             self.records.append({"kind": "Image", "image": image, "ns": self.ns, "pid": 4000 + image, "token": 9,
                                  "number": image - 1})
@@ -87,6 +87,8 @@ class History:
                 del buffers[slot]
             self.records.append({"kind": kind, **event, "size": size, "stack": stack, "primitive": primitive,
                                  "stream": stream})
+        self.own[image].append((kind, sum(size for state, size, _, _ in buffers.values() if state == "active"),
+                                sum(size for _, size, _, _ in buffers.values())))
         self.note({"action": kind, "addr": event["addr"], "size": size, "requested_size": requested, "stream": stream,
                    "stack": stack, "primitive": primitive, "pid": 4000 + image, "image": image - 1})
         while self.links and self.random.random() < 0.5:
@@ -178,6 +180,20 @@ class Traces(unittest.TestCase):
             self.assertEqual(final, model)
         self.assertEqual([t["pid"] for t in value["bulkhead"]["traces"]], [4001, 4002])
         self.assertTrue(any(a["name"] == "epoch 2" for a in value["external_annotations"]))
+
+    def test_pickle_equals_the_counters_at_every_moment(self):
+        entries = {"AllocNew": 2, "AllocMakeBuffer": 2, "AllocReuse": 1, "FreeActiveToCache": 2, "FreeActiveToOS": 3,
+                   "Release": 3, "FreeCacheToOS": 1}
+        with tempfile.NamedTemporaryFile() as out:
+            tool("pickle", "-o", out.name, self.run_dir)
+            value = load(out.name)
+        for device, image in enumerate((1, 2)):
+            moments = memviz_decode.forwards(value["device_traces"][device], {})
+            for kind, active, reserved in self.history.own[image]:
+                for _ in range(entries[kind]):
+                    _, now_active, now_reserved = next(moments)
+                self.assertEqual((now_active, now_reserved), (active, reserved))
+            self.assertEqual([entry["action"] for entry, _, _ in moments], ["snapshot"])
 
     def test_windows_of_a_pickle(self):
         for _ in range(6):
