@@ -2,6 +2,7 @@
  * pickles, sizes. Prints one "name value" a line; store.py turns them into a result file.
  *
  *     store_bench FOLDER EVENTS LIVE     FOLDER: an existing directory on the disk to measure */
+#include <malloc.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -204,6 +205,7 @@ static void ask_pickle(struct bh_trace *trace, uint64_t entries)
         uint64_t bytes = 0;
         long before;
         double began, cpu;
+        (void)malloc_trim(0); /* or memory that earlier questions left would hide the growth */
         reset_peak();
         before = status_kb("VmRSS:");
         began = seconds();
