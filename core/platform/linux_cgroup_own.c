@@ -99,25 +99,46 @@ static bool is_delegated(const char *root, const char *group)
     }
 }
 
-/* The absolute path of our own group, or the reason why nothing can be made there. */
-static const char *find_place(char *ret_path, size_t size)
+/* Where cgroup2 is mounted and which group we are in ("" = its root), or the reason why not. */
+static const char *find_own(char *ret_root, size_t root_size, char *ret_group, size_t group_size)
 {
     static char text[16384]; /* before launch only; mountinfo can be long */
-    char root[512], group[512];
     if (bh_linux_read_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) <= 0 ||
-        !bh_linux_find_cgroup2(text, root, sizeof root))
+        !bh_linux_find_cgroup2(text, ret_root, root_size))
         return "no cgroup version 2 is mounted";
     if (bh_linux_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof text) <= 0 ||
-        !bh_linux_find_own_group(text, group, sizeof group))
+        !bh_linux_find_own_group(text, ret_group, group_size))
         return "this process is in no group of cgroup version 2";
-    if (strcmp(group, "/") == 0)
-        group[0] = '\0';
+    if (strcmp(ret_group, "/") == 0)
+        ret_group[0] = '\0';
+    return NULL;
+}
+
+/* The absolute path of a group, or the reason why nothing can be made there. */
+static const char *find_place(const char *root, const char *group, char *ret_path, size_t size)
+{
     if (!is_delegated(root, group))
         return "the control group is not delegated to us";
     int n = snprintf(ret_path, size, "%s%s", root, group);
     if (n < 0 || (size_t)n >= size)
         return "the path of the control group is too long";
     return access(ret_path, W_OK) == 0 ? NULL : "control groups are read-only here";
+}
+
+/* A job placed beside our group leaves whatever was set on it: only where nothing was. */
+static bool is_unlimited(const char *root, const char *group)
+{
+    static const char *const files[] = {"memory.max", "memory.high", "memory.swap.max", "pids.max",
+                                        "cpu.max"};
+    char path[1100], text[64];
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        int n = snprintf(path, sizeof path, "%s%s/%s", root, group, files[i]);
+        if (n < 0 || (size_t)n >= sizeof path)
+            return false;
+        if (bh_linux_read_at(AT_FDCWD, path, text, sizeof text) > 0 && strncmp(text, "max", 3) != 0)
+            return false;
+    }
+    return true;
 }
 
 /* ---- files ------------------------------------------------------------------------------------
@@ -170,18 +191,24 @@ static void detect(struct bh_cgroup *cgroup)
     cgroup->memory = cgroup->stat_fd >= 0;
 }
 
-static const char *make(const struct bh_cgroup_wish *wish, struct bh_cgroup *cgroup)
+/* Makes the group below the one named; NULL when it has the memory controller. */
+static const char *make_below(const char *root, const char *group,
+                              const struct bh_cgroup_wish *wish, struct bh_cgroup *cgroup)
 {
-    char own[768];
-    const char *reason = find_place(own, sizeof own);
+    char place[1030];
+    const char *reason = find_place(root, group, place, sizeof place);
     if (reason)
         return reason;
-    pass_memory_on(own);
-    int n = snprintf(cgroup->path, sizeof cgroup->path, "%s/bulkhead-%s", own, wish->run_id);
-    if (n < 0 || (size_t)n >= sizeof cgroup->path)
+    pass_memory_on(place);
+    int n = snprintf(cgroup->path, sizeof cgroup->path, "%s/bulkhead-%s", place, wish->run_id);
+    if (n < 0 || (size_t)n >= sizeof cgroup->path) {
+        cgroup->path[0] = '\0';
         return "the path of the control group is too long";
-    if (mkdir(cgroup->path, 0755) < 0)
+    }
+    if (mkdir(cgroup->path, 0755) < 0) {
+        cgroup->path[0] = '\0';
         return "a control group could not be made";
+    }
     (void)snprintf(cgroup->procs_path, sizeof cgroup->procs_path, "%s/cgroup.procs", cgroup->path);
     cgroup->dir_fd = open(cgroup->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (cgroup->dir_fd < 0 || access(cgroup->procs_path, W_OK) < 0) {
@@ -193,10 +220,36 @@ static const char *make(const struct bh_cgroup_wish *wish, struct bh_cgroup *cgr
     return cgroup->memory ? NULL : "the memory controller is not available to our control group";
 }
 
+static const struct bh_cgroup no_cgroup = {
+    .dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1};
+
+/* Below our own group; where that cannot have the memory controller because processes sit in it
+ * (every group but the root), beside it. */
+static const char *make(const struct bh_cgroup_wish *wish, struct bh_cgroup *cgroup)
+{
+    char root[512], group[512];
+    const char *reason = find_own(root, sizeof root, group, sizeof group);
+    if (reason)
+        return reason;
+    reason = make_below(root, group, wish, cgroup);
+    char *last = strrchr(group, '/');
+    if (!reason || !last || !is_unlimited(root, group))
+        return reason;
+    *last = '\0';
+    struct bh_cgroup beside = no_cgroup;
+    if (make_below(root, group, wish, &beside) != NULL) {
+        bh_linux_cgroup_remove(NULL, &beside);
+        return reason;
+    }
+    bh_linux_cgroup_remove(NULL, cgroup);
+    *cgroup = beside;
+    return NULL;
+}
+
 int bh_linux_cgroup_make(void *self, const struct bh_cgroup_wish *wish,
                          struct bh_cgroup *ret_cgroup, char *ret_reason, size_t reason_size)
 {
-    struct bh_cgroup cgroup = {.dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1};
+    struct bh_cgroup cgroup = no_cgroup;
     const char *reason = make(wish, &cgroup);
     if (cgroup.memory) {
         (void)write_file(cgroup.dir_fd, "memory.oom.group", "1");

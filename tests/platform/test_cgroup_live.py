@@ -1,0 +1,146 @@
+"""The kernel ring on a host that gives a writable cgroup v2 with the memory controller. Elsewhere every test is
+skipped with the reason that the supervisor itself reports: absence of the ring is normal and never an error."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import bulkhead_fixture as fixture
+
+SUPERVISE = str(fixture.BIN / "bulkhead-supervise")
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+MIB = 1 << 20
+
+
+class Run:
+    """One foreground run: exit status, report, how long it took."""
+
+    def __init__(self, *arguments, mode="run"):
+        with tempfile.TemporaryDirectory(prefix="bulkhead-cgroup-") as directory:
+            report = os.path.join(directory, "report.json")
+            self.done = subprocess.run([SUPERVISE, mode, "--report", report, *arguments], capture_output=True, text=True,
+                                       stdin=subprocess.DEVNULL, timeout=120)
+            text = pathlib.Path(report).read_text() if os.path.exists(report) else "{}"
+        self.report = json.loads(text)
+        self.code = self.done.returncode
+
+
+
+def ring_reason():
+    """None where the ring is in force, else why not, in the supervisor's own words."""
+    run = Run("--limit", "64MiB", "--", "true")
+    capabilities = run.report.get("capabilities", {})
+    if capabilities.get("cgroup") and run.report["host"]["boundary"] == "kernel_enforced":
+        return None
+    return capabilities.get("cgroup_reason") or "no reason given"
+
+
+def groups() -> set:
+    found = set()
+    for root, directories, _ in os.walk("/sys/fs/cgroup"):
+        found.update(os.path.join(root, d) for d in directories if "bulkhead" in d)
+    return found
+
+
+class Ring(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        reason = ring_reason()
+        if reason is not None:
+            raise unittest.SkipTest(f"no kernel ring here: {reason}")
+
+    def setUp(self):
+        self.groups_before = groups()
+
+    def tearDown(self):
+        end = time.monotonic() + 20
+        while groups() - self.groups_before and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual(groups() - self.groups_before, set(), "a control group was left behind")
+
+    def run_python(self, limit, source, *options):
+        return Run("--limit", limit, *options, "--", PYTHON, "-c", source)
+
+    def test_boundary_is_named(self):
+        run = Run("--limit", "64MiB", "--", "true")
+        self.assertEqual(run.code, 0)
+        self.assertIn("memory.max", run.report["host"]["boundary_mechanism"])
+        self.assertIn("cgroup", run.report["host"]["footprint_metric"])
+
+    def test_a_leap_past_the_emergency_band_is_stopped_by_the_kernel(self):
+        # one memset of 1 GiB under 128 MiB: faster than any sampler that sleeps; memory.max is the wall
+        run = self.run_python("128MiB", f"b = bytearray({1 << 30})\nb[:] = b'x' * len(b)")
+        self.assertNotEqual(run.code, 0)
+        peak = run.report["peaks"]["sampled"]["aggregate"]["value"]
+        self.assertLess(peak, 128 * MIB * 1.15, "the wall let too much through")
+        self.assertIn(run.report["outcome"]["cause"], ("kernel_oom", "emergency", "limit_exceeded"))
+        self.assertEqual(run.report["outcome"]["survivor_count"], 0)
+
+    def test_a_ramp_is_stopped_by_term_before_the_wall(self):
+        source = "import time\nheld = []\nwhile True:\n held.append(bytearray(b'x' * (1 << 20)))\n time.sleep(0.004)"
+        run = self.run_python("128MiB", source)
+        self.assertEqual(run.code, 75, run.done.stderr)
+        self.assertEqual(run.report["outcome"]["cause"], "limit_exceeded")
+
+    def test_page_cache_is_not_charged(self):
+        source = ("import os, tempfile\n"
+                  "with tempfile.NamedTemporaryFile(dir='/var/tmp') as f:\n"
+                  " for _ in range(256): f.write(os.urandom(1 << 20))\n"
+                  " f.flush()\n"
+                  " for _ in range(3):\n"
+                  "  f.seek(0)\n"
+                  "  while f.read(1 << 20): pass\n")
+        run = self.run_python("128MiB", source)
+        self.assertEqual(run.code, 0, run.done.stderr)
+        self.assertLess(run.report["peaks"]["sampled"]["aggregate"]["value"], 100 * MIB)
+
+    def test_unmapped_memfd_is_charged(self):
+        source = ("import os, time\nfd = os.memfd_create('x')\n"
+                  "for _ in range(300): os.write(fd, b'x' * (1 << 20)); time.sleep(0.002)\ntime.sleep(5)")
+        run = self.run_python("128MiB", source)
+        self.assertEqual(run.code, 75, run.done.stderr)
+
+    def test_forked_workers_are_counted_once(self):
+        source = ("import os, time\nb = bytearray(200 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\n"
+                  "for _ in range(8):\n if os.fork() == 0: time.sleep(2); os._exit(0)\ntime.sleep(2.5)")
+        run = self.run_python("400MiB", source)
+        self.assertEqual(run.code, 0, run.done.stderr)
+        self.assertLess(run.report["peaks"]["sampled"]["aggregate"]["value"], 300 * MIB)
+
+    def test_fork_hoppers_and_escapees_are_emptied(self):
+        source = ("import os, time\n"
+                  "for _ in range(20):\n"
+                  " if os.fork() == 0:\n"
+                  "  os.setsid()\n"
+                  "  while True:\n"
+                  "   if os.fork(): os._exit(0)\n"
+                  "while True: time.sleep(1)")
+        run = self.run_python("1GiB", source, "--wall-time", "1s", "--grace", "200ms")
+        self.assertEqual(run.code, 75, run.done.stderr)
+        self.assertEqual(run.report["outcome"]["emptiness"], "proven")
+        self.assertEqual(run.report["outcome"]["survivor_count"], 0)
+
+    def test_emergency_term_leaves_the_wall_away(self):
+        run = Run("--limit", "128MiB", "--emergency-action", "term", "--", "true")
+        self.assertEqual(run.report["host"]["boundary"], "sampled")
+
+    def test_observe_has_no_wall(self):
+        run = Run("--", PYTHON, "-c", f"b = bytearray(b'x' * {256 * MIB})", mode="observe")
+        self.assertEqual(run.code, 0)
+        self.assertEqual(run.report["host"]["boundary"], "sampled")
+
+    def test_a_killed_supervisor_leaves_nothing(self):
+        process = subprocess.Popen([SUPERVISE, "run", "--limit", "128MiB", "--", "sh", "-c",
+                                    "(setsid sleep 4711 &) ; sleep 4711"], stdin=subprocess.DEVNULL)
+        fixture.wait_until(lambda: len(fixture.processes_with("4711")) >= 4, "the job and its escapee")
+        process.kill()
+        process.wait()
+        fixture.wait_until(lambda: not fixture.processes_with("sleep\0" + "4711"), "the job's end", 30)
+
+
+if __name__ == "__main__":
+    unittest.main()
