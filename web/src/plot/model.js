@@ -74,6 +74,25 @@ export function valueAt(model, key, us) {
   return max === null || max === undefined ? null : { min: model[`${key}Min`][i], max };
 }
 
+/** {min, max} of a series over a span, or null where any of it is unknown. */
+export function extremes(model, key, from, to) {
+  const first = bucketAt(model, from);
+  const last = bucketAt(model, to);
+  if (first < 0 || last < 0) {
+    return null;
+  }
+  const out = { min: Infinity, max: -Infinity };
+  for (let i = first; i <= last; i++) {
+    const high = model[`${key}Max`][i];
+    if (high === null) {
+      return null;
+    }
+    out.min = Math.min(out.min, model[`${key}Min`][i]);
+    out.max = Math.max(out.max, high);
+  }
+  return out;
+}
+
 /** The limit in force at an instant, or null. */
 export function limitAt(limits, us) {
   let found = limits[0] ?? null;

@@ -3,7 +3,7 @@
 
 import { bytes, clock, limit as limitText } from "../lib/format.js";
 import { spread } from "./layout.js";
-import { limitAt, valueAt } from "./model.js";
+import { extremes, limitAt, valueAt } from "./model.js";
 import { font, token } from "./theme.js";
 
 /** Front to back: [series, width, dash]. */
@@ -73,29 +73,35 @@ export function bandNames(g, scene, lay) {
   }
 }
 
-/** Names on the lines, where the three are far enough apart and none touches the limit. */
+/** Names on the lines: charge above all, reserved between it and the next, active below; only where
+ * there is room for all three and none touches the limit. */
 export function lineNames({ g, lay, panel, y }, band) {
   if (panel.w < 300 * lay.u || panel.kind === "main") {
     return;
   }
-  const gap = 17 * lay.u;
+  const text = 14 * lay.u;
   const wall = band ? y(band.limit_bytes) : -1e4;
-  for (let f = 0.1; f < 0.86; f += 0.04) {
-    const us = panel.from + f * (panel.to - panel.from);
-    const at = LINES.map(([key]) => [key, valueAt(panel.model, key, us)?.max ?? null]);
-    const ahead = LINES.map(
-      ([key]) => valueAt(panel.model, key, us + 0.08 * (panel.to - panel.from))?.max ?? null,
+  const span = panel.to - panel.from;
+  for (let f = 0.06; f < 0.86; f += 0.03) {
+    const from = panel.from + f * span;
+    const until = from + (62 * lay.u * span) / panel.w;
+    const [charge, reserved, active] = ["charge", "reserved", "active"].map((key) =>
+      extremes(panel.model, key, from, until),
     );
-    if (at.some(([, v]) => v === null) || ahead.some((v) => v === null)) {
+    if (!charge || !reserved || !active) {
       continue;
     }
-    const ys = at.map(([key, v], i) => [
-      key,
-      key === "active" ? y(Math.min(v, ahead[i])) + 13 * lay.u : y(Math.max(v, ahead[i])) - 10 * lay.u,
-    ]);
-    const apart = ys[1][1] - ys[0][1] > gap && ys[2][1] - ys[1][1] > gap;
-    if (apart && ys.every(([, py]) => Math.abs(py - wall) > 12 * lay.u && py < lay.top + lay.height - 8)) {
-      ys.forEach(([key, py]) => haloText(g, key, panel.x + f * panel.w, py, token(key)));
+    const names = [
+      ["charge", y(charge.max) - 10 * lay.u],
+      ["reserved", (y(charge.min) + y(reserved.max)) / 2],
+      ["active", y(active.min) + 12 * lay.u],
+    ];
+    const room = y(reserved.max) - y(charge.min) > text;
+    const clear = names.every(
+      ([, py]) => Math.abs(py - wall) > text && py > lay.top + text && py < lay.top + lay.height - 8,
+    );
+    if (room && clear) {
+      names.forEach(([key, py]) => haloText(g, key, panel.x + f * panel.w, py, token(key)));
       return;
     }
   }

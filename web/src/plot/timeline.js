@@ -2,13 +2,14 @@
 // pointer, and paints at most once a frame. The server reduces; this holds a few thousand buckets.
 
 import { announce, h, text } from "../lib/dom.js";
-import { bytes, clock } from "../lib/format.js";
+import { clock } from "../lib/format.js";
 import { lossView, markerView } from "../lib/words.js";
 import { trendToLimit } from "../lib/trend.js";
+import { fillDataTable } from "./datatable.js";
 import { paint } from "./draw.js";
 import { plotKeys } from "./keys.js";
 import { layout, stopRange } from "./layout.js";
-import { appendSample, clampRange, emptyAnswer, fromAnswer, zoomRange } from "./model.js";
+import { appendSample, clampRange, emptyAnswer, fromAnswer, KEYS, valueAt, zoomRange } from "./model.js";
 import { drawOverview, overviewDrag } from "./overview.js";
 import { wirePointer } from "./pointer.js";
 import { createReadout } from "./readout.js";
@@ -16,6 +17,7 @@ import { fit, rootSize } from "./theme.js";
 
 const REFETCH_MS = 2500;
 const LEAST_SPAN_US = 20;
+const EXACT_MS = 200;
 const OVERVIEW_POINTS = 400;
 
 export class Timeline {
@@ -71,6 +73,7 @@ export class Timeline {
 
   destroy() {
     clearInterval(this.timer);
+    clearTimeout(this.exactTimer);
     cancelAnimationFrame(this.frame);
     this.resize.disconnect();
     this.abort?.abort();
@@ -174,15 +177,45 @@ export class Timeline {
     paint(box.g, scene, this.lay);
     this.overGeo = drawOverview(this.overCanvas, this.whole, scene.range, this.lay);
     const at = this.cursorUs();
-    this.readout.show(this.modelAt(at), at, this.start());
+    const model = this.modelAt(at);
+    this.readout.show(model, at, this.start());
+    this.wantExact(model, at);
     text(this.rangeEl, `${clock(scene.range.from)} to ${clock(scene.range.to)}`);
     this.plotEl.classList.toggle("ready", this.model.t.length > 0);
   }
 
   /** The model that knows most about an instant: the lens where it reaches. */
   modelAt(us) {
+    if (this.exact?.us === us) {
+      return { ...this.exact.model, limits: this.whole.limits, losses: this.whole.losses };
+    }
     const base = [this.lensModel, this.model].find((m) => m && us >= m.from && us <= m.to) ?? this.whole;
     return { ...base, limits: this.whole.limits, losses: this.whole.losses };
+  }
+
+  /** Where a bucket holds several values, the one at the cursor is asked for once it rests. */
+  wantExact(model, us) {
+    clearTimeout(this.exactTimer);
+    const at = us === null ? null : Math.round(us);
+    const vague = KEYS.some((key) => {
+      const v = at === null ? null : valueAt(model, key, us);
+      return v !== null && v.min !== v.max;
+    });
+    if (vague && (!this.host.live() || this.pinned !== null)) {
+      this.exactTimer = setTimeout(() => this.loadExact(at, us), EXACT_MS);
+    }
+  }
+
+  async loadExact(at, us) {
+    try {
+      const answer = await this.host.fetchTimeline({ from_us: at, to_us: at, points: 1 }, this.abort?.signal);
+      this.exact = { us, model: { ...fromAnswer(answer), to: at + 1 } };
+      if (this.cursorUs() === us) {
+        this.readout.show(this.modelAt(us), us, this.start());
+      }
+    } catch {
+      // the extremes of the bucket stay: they are true as well
+    }
   }
 
   /* ---- data ---- */
@@ -209,7 +242,7 @@ export class Timeline {
     await this.loadLens(abort.signal);
     this.setTrend();
     this.host.onModel(this.whole);
-    this.fillTable();
+    fillDataTable(this.table, this.model);
     this.schedule();
   }
 
@@ -397,37 +430,5 @@ export class Timeline {
         announce(`${clock(us, 1)}: charge ${cells[0]}, reserved ${cells[1]}, active ${cells[2]}`);
       }
     }, 500);
-  }
-
-  /** The numbers of the canvas as a table, at most 40 rows, for those who cannot see it. */
-  fillTable() {
-    const { t } = this.model;
-    const every = Math.max(1, Math.ceil(t.length / 40));
-    const cell = (v) => h("td", null, v === null || v === undefined ? "unknown" : bytes(v));
-    const rows = t.map((us, i) =>
-      i % every
-        ? null
-        : h(
-            "tr",
-            null,
-            h("th", { scope: "row" }, clock(us, 1)),
-            cell(this.model.chargeMax[i]),
-            cell(this.model.reservedMax[i]),
-            cell(this.model.activeMax[i]),
-          ),
-    );
-    this.table.replaceChildren(
-      h("caption", null, "Highest charge, reserved and active from each time on"),
-      h(
-        "thead",
-        null,
-        h(
-          "tr",
-          null,
-          ["Time", "Charge", "Reserved", "Active"].map((n) => h("th", { scope: "col" }, n)),
-        ),
-      ),
-      h("tbody", null, rows.filter(Boolean)),
-    );
   }
 }
