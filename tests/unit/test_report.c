@@ -409,6 +409,25 @@ static void test_other_pool(void **state)
     assert_int_equal(report->sample_series.count, 1);
 }
 
+/* Crossings during the grace are not the T either. */
+static void test_crossing_after_the_stop(void **state)
+{
+    (void)state;
+    struct bh_outcome_story story;
+    begin_run(BH_MODE_ENFORCE);
+    launch();
+    start(BH_RECORD_LIMIT_CROSSED, 999);
+    add();
+    transition(1000, BH_POLICY_STATE_WARNING, BH_POLICY_STATE_TERMINATING, 1, "");
+    start(BH_RECORD_LIMIT_CROSSED, 1400);
+    add();
+    empty(1500);
+    (void)outcome(1500, BH_OUTCOME_POLICY_INTERVENTION, BH_CAUSE_LIMIT_EXCEEDED);
+    add();
+    bh_report_story(report, &story);
+    assert_int_equal(story.later_ns.value, 501 * MS);
+}
+
 /* Rings go with their processes; the most that was mapped stays said. */
 static void test_ring_bytes(void **state)
 {
@@ -497,10 +516,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_limit),      TEST(test_checkpoint_and_kill), TEST(test_observe),
-        TEST(test_lost),       TEST(test_not_launched),        TEST(test_unkillable),
-        TEST(test_bounded),    TEST(test_other_pool),          TEST(test_old_crossing),
-        TEST(test_ring_bytes), TEST(test_validation),
+        TEST(test_limit),
+        TEST(test_checkpoint_and_kill),
+        TEST(test_observe),
+        TEST(test_lost),
+        TEST(test_not_launched),
+        TEST(test_unkillable),
+        TEST(test_bounded),
+        TEST(test_other_pool),
+        TEST(test_old_crossing),
+        TEST(test_ring_bytes),
+        TEST(test_crossing_after_the_stop),
+        TEST(test_validation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

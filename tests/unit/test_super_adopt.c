@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <sys/stat.h>
 
 #include "core/super/adopt.h"
@@ -121,7 +122,9 @@ static void test_descendants(void **state)
     })));
     assert_int_equal(adopt(dir), 0);
     assert_int_equal(waitpid(parent, NULL, 0), parent);
-    assert_int_equal(read(ends[0], &byte, 1), 0); /* both write ends are gone */
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 10000), 1); /* both write ends are gone */
+    assert_int_equal(read(ends[0], &byte, 1), 0);
     close_fd(&ends[0]);
 }
 

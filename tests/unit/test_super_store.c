@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "core/super/finish.h"
+#include "core/wire/queue_map.h"
 #include "run_dir.h"
 
 /* ---- the disk ---- */
@@ -194,6 +195,50 @@ static void test_every_failing_write(void **state)
     }
 }
 
+/* A scribe that died after it wrote and before it released: its successor meets the entries again
+ * and writes none twice. */
+static void test_written_but_not_released(void **state)
+{
+    struct fixture *fixture = *state;
+    struct run_dir *dir = &fixture->dir;
+    struct bh_queue *heir = NULL;
+    struct bh_record record = {0};
+    open_store(fixture);
+    for (size_t i = 0; i < STORY; i++)
+        run_dir_put_kind(dir, story[i]);
+    assert_int_equal(bh_store_take(&fixture->store), STORY);
+    bh_store_close(&fixture->store);
+    dir->state.queue->words->tail = 0;
+    assert_int_equal(bh_queue_open(dir->runtime.fd, RECORDS_RUN_ID, &heir, NULL), BH_OK);
+    assert_int_equal(bh_store_open(&fixture->store, &dir->state, heir, NULL), BH_OK);
+    run_dir_put_kind(dir, BH_RECORD_ADVISORY);
+    assert_int_equal(bh_store_take(&fixture->store), STORY + 1);
+    bh_store_flush_span(&fixture->store);
+    struct stat st;
+    assert_int_equal(fstatat(dir->run.fd, "journal.bhj", &st, 0), 0);
+    assert_int_equal(count_whole(fixture, st.st_size), STORY - 4 + 1); /* four are samples */
+    int spans = run_dir_count(dir, BH_RECORD_SAMPLES, &record, NULL);
+    assert_int_equal(spans, 1);
+    assert_int_equal(record.samples.count, 4);
+    bh_queue_free(heir);
+}
+
+/* What cannot be understood ends persistence; it is not guessed at. */
+static void test_damaged_queue(void **state)
+{
+    struct fixture *fixture = *state;
+    open_store(fixture);
+    run_dir_put_kind(&fixture->dir, BH_RECORD_CONFIG);
+    fixture->dir.state.queue->words->head = 12345;
+    int saved = dup(STDERR_FILENO), quiet = open("/dev/null", O_WRONLY);
+    (void)dup2(quiet, STDERR_FILENO);
+    assert_int_equal(bh_store_take(&fixture->store), 0);
+    (void)dup2(saved, STDERR_FILENO);
+    (void)close(saved);
+    (void)close(quiet);
+    assert_int_equal(fixture->store.error, BH_E_MALFORMED);
+}
+
 /* status.bin: at once for a new state, otherwise once a second, never for nothing. */
 static void test_status_pace(void **state)
 {
@@ -229,6 +274,8 @@ int main(void)
         TEST(test_power_loss),
         TEST(test_group_commit),
         cmocka_unit_test(test_every_failing_write),
+        TEST(test_written_but_not_released),
+        TEST(test_damaged_queue),
         TEST(test_status_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
