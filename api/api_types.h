@@ -188,6 +188,7 @@ struct bh_export {
 struct bh_logs {
     bool stderr_stream;
     bool follow;
+    bool has_from;
     uint64_t from;
     bool range;                       /* a Range header; then: */
     bool range_suffix;                /* last range_last bytes */

@@ -213,11 +213,11 @@ void bh_handle_logs(struct bh_call *call)
     int follow = 0;
     bh_query_known(call, known, &problem);
     (void)bh_query_choice(call, "stream", streams, &stream, &problem);
-    (void)bh_query_u64(call, "from", 0, INT64_MAX, &logs.from, &problem);
+    logs.has_from = bh_query_u64(call, "from", 0, INT64_MAX, &logs.from, &problem);
     (void)bh_query_choice(call, "follow", choices, &follow, &problem);
     logs.stderr_stream = stream == 1;
     logs.follow = follow == 1;
-    if (!logs.follow && !bh_query_text(call, "from"))
+    if (!logs.follow && !logs.has_from)
         read_byte_range(call->header(call, "Range"), &logs);
     if (!refused(call, &problem))
         call->backend->logs(call->backend->self, call, &logs);

@@ -135,7 +135,7 @@ static bool choose(const struct bh_logs *logs, uint64_t size, uint64_t first, ui
         return false;
     if (*ret_from > size)
         *ret_from = size;
-    if (!logs->range && logs->from == 0 && first > 0)
+    if (!logs->range && !logs->has_from && first > 0)
         *ret_from = first; /* nobody asked for the bytes that were cut */
     return true;
 }

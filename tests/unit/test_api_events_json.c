@@ -11,7 +11,7 @@
 #include "api/events_json.h"
 
 #define ENTRY                                                                                      \
-    "{\"addr\":4096,\"size\":100,\"timestamp_us\":7,\"elapsed_us\":1,\"action\":\"AllocNew\","       \
+    "{\"addr\":4096,\"size\":100,\"timestamp_us\":7,\"elapsed_us\":1,\"action\":\"AllocNew\","     \
     "\"primitive_name\":null,\"stream\":-1,\"traceback\":[[\"a.py\",\"f\",3]]}"
 
 struct seen {
@@ -69,7 +69,7 @@ static const struct refusal refusals[] = {
     {"{}", BH_EVENTS_ARRAY, BH_E_SYNTAX, NULL},
     {"[", BH_EVENTS_ARRAY, BH_E_SYNTAX, "/0"},
     {"[" ENTRY, BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
-    {"[" ENTRY "," , BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
+    {"[" ENTRY ",", BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
     {"[" ENTRY ",]", BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
     {"[" ENTRY " " ENTRY "]", BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
     {"[" ENTRY "]x", BH_EVENTS_ARRAY, BH_E_SYNTAX, "/1"},
@@ -83,8 +83,8 @@ static const struct refusal refusals[] = {
      BH_EVENTS_ARRAY, BH_E_INVALID_VALUE, "/0/traceback"},
     {"[{\"addr\":1,\"size\":1,\"timestamp_us\":1,\"action\":\"x\",\"stream\":-2}]", BH_EVENTS_ARRAY,
      BH_E_INVALID_VALUE, "/0/stream"},
-    {"[{\"addr\":9007199254740992,\"size\":1,\"timestamp_us\":1,\"action\":\"x\"}]", BH_EVENTS_ARRAY,
-     BH_E_INVALID_VALUE, "/0/addr"},
+    {"[{\"addr\":9007199254740992,\"size\":1,\"timestamp_us\":1,\"action\":\"x\"}]",
+     BH_EVENTS_ARRAY, BH_E_INVALID_VALUE, "/0/addr"},
 };
 
 static void refuses_with_pointer(void **state)
@@ -96,7 +96,8 @@ static void refuses_with_pointer(void **state)
         struct bh_problem problem;
         int64_t result = read_text(want->text, want->form, &seen, &problem);
         if (result != want->error ||
-            (want->pointer && (problem.count == 0 || strcmp(problem.items[0].pointer, want->pointer))))
+            (want->pointer &&
+             (problem.count == 0 || strcmp(problem.items[0].pointer, want->pointer))))
             fail_msg("%s: %s at %s", want->text, result < 0 ? bh_err_code((int)result) : "taken",
                      problem.count ? problem.items[0].pointer : "(none)");
     }

@@ -19,16 +19,21 @@ static int read_text(const char *text, struct bh_launch_request *launch, struct 
 static void takes_everything(void **state)
 {
     static const char text[] =
-        "{\"command\":[\"python3\",\"a.py\"],\"name\":\"n-1\",\"if_exists\":\"return\",\"cwd\":\"/tmp\","
-        "\"env\":{\"A\":\"1\"},\"clear_env\":true,\"limit\":\"6GiB\",\"bands\":{\"warning\":\"5.5GiB\"},"
+        "{\"command\":[\"python3\",\"a.py\"],\"name\":\"n-1\",\"if_exists\":\"return\",\"cwd\":\"/"
+        "tmp\","
+        "\"env\":{\"A\":\"1\"},\"clear_env\":true,\"limit\":\"6GiB\",\"bands\":{\"warning\":\"5."
+        "5GiB\"},"
         "\"wall_time\":\"2h\",\"sample_interval\":\"20ms\",\"min_sample_interval\":\"1ms\","
         "\"max_unusable\":4,\"breach\":{\"count\":3,\"hold\":\"1s\"},"
-        "\"checkpoint\":{\"signal\":\"SIGUSR1\",\"path\":\"ad\",\"timeout\":\"5s\",\"process\":\"python\"},"
-        "\"stop\":{\"signal\":\"SIGINT\",\"grace\":{\"base\":\"2s\",\"per_gib\":\"1s\",\"max\":\"9s\"},"
+        "\"checkpoint\":{\"signal\":\"SIGUSR1\",\"path\":\"ad\",\"timeout\":\"5s\",\"process\":"
+        "\"python\"},"
+        "\"stop\":{\"signal\":\"SIGINT\",\"grace\":{\"base\":\"2s\",\"per_gib\":\"1s\",\"max\":"
+        "\"9s\"},"
         "\"emergency_action\":\"term\",\"kill_retry\":\"2s\",\"kill_wait\":\"9s\"},"
         "\"record\":{\"enabled\":true,\"max_entries\":5,\"min_size\":\"1KiB\",\"stacks\":\"all\","
         "\"depth\":8,\"trace_max_bytes\":\"1GiB\"},\"labels\":{\"team\":\"vision\"},"
-        "\"on_server_exit\":\"terminate\",\"owner\":{\"pid\":77},\"on_owner_exit\":\"stop\",\"force\":true}";
+        "\"on_server_exit\":\"terminate\",\"owner\":{\"pid\":77},\"on_owner_exit\":\"stop\","
+        "\"force\":true}";
     struct bh_launch_request launch;
     struct bh_problem problem;
     (void)state;
@@ -74,7 +79,8 @@ static void defaults_record_and_enforce(void **state)
     assert_int_equal(launch.spec.stop_signal, 15);
     bh_launch_done(&launch);
     assert_int_equal(
-        read_text("{\"command\":[\"a\"],\"mode\":\"observe\",\"record\":false}", &launch, &problem), 0);
+        read_text("{\"command\":[\"a\"],\"mode\":\"observe\",\"record\":false}", &launch, &problem),
+        0);
     assert_false(launch.spec.record);
     assert_int_equal(launch.spec.mode, BH_MODE_OBSERVE);
     bh_launch_done(&launch);
@@ -174,8 +180,8 @@ static void bands_out_of_order_name_the_band(void **state)
     struct bh_launch_request launch;
     struct bh_problem problem;
     (void)state;
-    assert_true(read_text("{\"command\":[\"a\"],\"limit\":1000,\"bands\":{\"warning\":2000}}", &launch,
-                          &problem) < 0);
+    assert_true(read_text("{\"command\":[\"a\"],\"limit\":1000,\"bands\":{\"warning\":2000}}",
+                          &launch, &problem) < 0);
     assert_int_equal(problem.count, 1);
     assert_string_equal(problem.items[0].pointer, "/bands/warning");
 }
@@ -188,9 +194,11 @@ static void written_spec_reads_the_same(void **state)
     struct bh_bytes body = {0};
     (void)state;
     assert_int_equal(
-        read_text("{\"command\":[\"a\",\"b\"],\"limit\":\"1GiB\",\"name\":\"x\",\"wall_time\":\"3s\","
-                  "\"checkpoint\":{\"protocol\":\"mgcp\"},\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"m\"}}",
-                  &first, &problem),
+        read_text(
+            "{\"command\":[\"a\",\"b\"],\"limit\":\"1GiB\",\"name\":\"x\",\"wall_time\":\"3s\","
+            "\"checkpoint\":{\"protocol\":\"mgcp\"},\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"m\"}"
+            "}",
+            &first, &problem),
         0);
     bh_job_json_write(&first.spec, &body);
     static const char change[] = "{\"name\":\"y\",\"limit\":\"2GiB\"}";

@@ -132,8 +132,10 @@ static void every_error_has_a_public_face(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_routes_and_aliases),   cmocka_unit_test(ids_have_a_bound),
-        cmocka_unit_test(parses_queries_strictly),    cmocka_unit_test(internal_errors_show_nothing),
+        cmocka_unit_test(finds_routes_and_aliases),
+        cmocka_unit_test(ids_have_a_bound),
+        cmocka_unit_test(parses_queries_strictly),
+        cmocka_unit_test(internal_errors_show_nothing),
         cmocka_unit_test(every_error_has_a_public_face),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,8 +120,7 @@ static void job_stopping_names_who_is_waited_for(void **state)
     view.waiting = waiting;
     view.waiting_count = 2;
     json_t *want = example("job_stopping.json");
-    view.event_sequence =
-        (uint64_t)json_integer_value(json_object_get(want, "event_sequence"));
+    view.event_sequence = (uint64_t)json_integer_value(json_object_get(want, "event_sequence"));
     bh_view_job_document(&view, &body);
     assert_equal(parse(&body), want);
 }
@@ -144,8 +143,9 @@ static void job_finished(void **state)
     view.events = 112;
     view.outcome = BH_OUTCOME_POLICY_INTERVENTION;
     view.cause = BH_CAUSE_LIMIT_EXCEEDED;
-    view.sentence = "It reached its 1 GiB limit at 01:30:09, no checkpoint was taken, and it exited "
-                    "0.6 s later.";
+    view.sentence =
+        "It reached its 1 GiB limit at 01:30:09, no checkpoint was taken, and it exited "
+        "0.6 s later.";
     view.signal = 15;
     view.event_sequence = 31;
     bh_view_job_document(&view, &body);

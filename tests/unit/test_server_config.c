@@ -49,11 +49,11 @@ static void flag_beats_environment_beats_file(void **state)
 {
     struct bh_config config;
     char arguments[2][32] = {"--request-rate", "7"};
-    char *const argv[] = {(char[]){"bulkheadd"}, (char[]){"--config"}, file_path, arguments[0],
-                          arguments[1], NULL};
+    char *const argv[] = {(char[]){"bulkheadd"}, (char[]){"--config"}, file_path,
+                          arguments[0],          arguments[1],         NULL};
     char *const environment[] = {(char[]){"BULKHEAD_REQUEST_RATE=6"},
-                                 (char[]){"BULKHEAD_MAX_STREAMS=9"},
-                                 (char[]){"BULKHEAD_RECORD=v1"}, (char[]){"OTHER=1"}, NULL};
+                                 (char[]){"BULKHEAD_MAX_STREAMS=9"}, (char[]){"BULKHEAD_RECORD=v1"},
+                                 (char[]){"OTHER=1"}, NULL};
     (void)state;
     assert_int_equal(read_config(&config, argv, environment, NULL), 0);
     assert_int_equal(bh_config_number(&config, BH_PARAM_REQUEST_RATE), 7);
@@ -68,9 +68,12 @@ static void flag_beats_environment_beats_file(void **state)
 static void lists_and_switches(void **state)
 {
     struct bh_config config;
-    char *const argv[] = {(char[]){"bulkheadd"},         (char[]){"--listen=127.0.0.1:0"},
-                          (char[]){"--listen"},          (char[]){"[::1]:0"},
-                          (char[]){"--insecure-listen"}, (char[]){"--reindex"},
+    char *const argv[] = {(char[]){"bulkheadd"},
+                          (char[]){"--listen=127.0.0.1:0"},
+                          (char[]){"--listen"},
+                          (char[]){"[::1]:0"},
+                          (char[]){"--insecure-listen"},
+                          (char[]){"--reindex"},
                           NULL};
     char *const environment[] = {(char[]){"BULKHEAD_ALLOW_HOST=a.lan,b.lan:*"}, NULL};
     (void)state;
@@ -136,8 +139,8 @@ static void listeners(void **state)
     uint16_t port = 0;
     char text[32];
     (void)state;
-    static const char *const bad[] = {"", "127.0.0.1", ":1", "127.0.0.1:x", "127.0.0.1:70000",
-                                      "host.example:80", "[::1"};
+    static const char *const bad[] = {
+        "", "127.0.0.1", ":1", "127.0.0.1:x", "127.0.0.1:70000", "host.example:80", "[::1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(bh_listen_tcp(bad[i], false, &fd, &port, &diag), BH_E_USAGE);
     assert_int_equal(bh_listen_tcp("0.0.0.0:0", false, &fd, &port, &diag), BH_E_PERMISSION);

@@ -1,5 +1,5 @@
-/* Security checks: host, rate, token, origin, CSRF, scope, type, in their order; tokens, login codes
- * and sessions. */
+/* Security checks: host, rate, token, origin, CSRF, scope, type, in their order; tokens, login
+ * codes and sessions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,8 @@ static int setup(void **state)
     assert_int_equal(bh_io_open_dir(AT_FDCWD, fixture.path, &fixture.fd, NULL), 0);
     assert_int_equal(mkdirat(fixture.fd, "tokens", 0700), 0);
     write_file(fixture.fd, "tokens/r.read", "read-token-0123456789\n");
-    write_file(fixture.fd, "tokens/c.control", "control-token-0123456789\r\nsecond-control-token-9\n");
+    write_file(fixture.fd, "tokens/c.control",
+               "control-token-0123456789\r\nsecond-control-token-9\n");
     write_file(fixture.fd, "tokens/x.other", "other-token-0123456789\n");
     write_file(fixture.fd, "tokens/s.launch", "short\n");
     assert_int_equal(bh_auth_open(fixture.fd, &fixture.auth, NULL), 0);
@@ -90,11 +91,20 @@ static void hosts(void **state)
     struct fixture *fixture = *state;
     static const char *const good[] = {"127.0.0.1:7373", "localhost:7373", "LOCALHOST:7373",
                                        "[::1]:7373"};
-    static const char *const bad[] = {"",           "localhost",       "localhost:7374",
-                                      "localhost.:7373", "0.0.0.0:7373", "evil.example:7373",
-                                      "127.0.0.1",  "127.0.0.1:07373x", "[::1",
-                                      "[::1]",      "127.0.0.1:7373:7373", "localhost:",
-                                      "localhost:99999999", "127.0.0.1:7373 evil"};
+    static const char *const bad[] = {"",
+                                      "localhost",
+                                      "localhost:7374",
+                                      "localhost.:7373",
+                                      "0.0.0.0:7373",
+                                      "evil.example:7373",
+                                      "127.0.0.1",
+                                      "127.0.0.1:07373x",
+                                      "[::1",
+                                      "[::1]",
+                                      "127.0.0.1:7373:7373",
+                                      "localhost:",
+                                      "localhost:99999999",
+                                      "127.0.0.1:7373 evil"};
     struct bh_gate_request request = plain(fixture, BH_METHOD_GET, "/v1/jobs");
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         request.host = good[i];
@@ -126,7 +136,8 @@ static void tunnelled_hosts(void **state)
     fixture->gate.allowed[1] = "any.lan:*";
     fixture->gate.allowed[2] = "one.lan:80";
     fixture->gate.allowed_count = 3;
-    static const char *const good[] = {"box.lan:7373", "any.lan:9", "any.lan", "one.lan", "one.lan:80"};
+    static const char *const good[] = {"box.lan:7373", "any.lan:9", "any.lan", "one.lan",
+                                       "one.lan:80"};
     static const char *const bad[] = {"box.lan", "box.lan:80", "xany.lan:9", "one.lan:7373"};
     for (size_t i = 0; i < 5; i++) {
         request.host = good[i];
@@ -147,8 +158,13 @@ static void tokens_and_scopes(void **state)
     struct bh_gate_request get = plain(fixture, BH_METHOD_GET, "/v1/jobs");
     struct bh_gate_request kill = plain(fixture, BH_METHOD_POST, "/v1/jobs/x/kill");
     struct bh_gate_request post = plain(fixture, BH_METHOD_POST, "/v1/jobs");
-    static const char *const bad[] = {"", "Bearer", "Bearer ", "Bearer x", "Basic abc",
-                                      "Bearer other-token-0123456789", "Bearer short"};
+    static const char *const bad[] = {"",
+                                      "Bearer",
+                                      "Bearer ",
+                                      "Bearer x",
+                                      "Basic abc",
+                                      "Bearer other-token-0123456789",
+                                      "Bearer short"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         get.authorization = bad[i];
         if (check(fixture, &get) != BH_E_UNAUTHORIZED)
@@ -198,8 +214,12 @@ static void origins(void **state)
 {
     struct fixture *fixture = *state;
     struct bh_gate_request request = plain(fixture, BH_METHOD_POST, "/v1/jobs");
-    static const char *const bad[] = {"null", "http://localhost:7373", "https://127.0.0.1:7373",
-                                      "http://127.0.0.1", "http://127.0.0.1:7373.evil.example", ""};
+    static const char *const bad[] = {"null",
+                                      "http://localhost:7373",
+                                      "https://127.0.0.1:7373",
+                                      "http://127.0.0.1",
+                                      "http://127.0.0.1:7373.evil.example",
+                                      ""};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         request.origin = bad[i];
         if (check(fixture, &request) != BH_E_FORBIDDEN_ORIGIN)
@@ -226,7 +246,8 @@ static void sessions(void **state)
     char code[BH_AUTH_SECRET_SIZE];
     char cookie[160];
     assert_int_equal(bh_auth_new_code(fixture->auth, now, code), 0);
-    assert_int_equal(bh_auth_login(fixture->auth, "wrong", now, &session, NULL), BH_E_LOGIN_REFUSED);
+    assert_int_equal(bh_auth_login(fixture->auth, "wrong", now, &session, NULL),
+                     BH_E_LOGIN_REFUSED);
     struct bh_wall late = {now.us + BH_AUTH_CODE_US};
     assert_int_equal(bh_auth_login(fixture->auth, code, late, &session, NULL), BH_E_LOGIN_REFUSED);
     assert_int_equal(bh_auth_login(fixture->auth, code, now, &session, NULL), 0);

@@ -231,7 +231,8 @@ static void answers_at_once_and_keeps_alive(void **state)
         assert_non_null(strstr(answer, "nosniff"));
     }
     (void)close(fd);
-    assert_true(fixture->done >= 2); /* the last one counts when its connection is looked at again */
+    assert_true(fixture->done >=
+                2); /* the last one counts when its connection is looked at again */
 }
 
 static void answers_later(void **state)
@@ -311,7 +312,8 @@ static void bodies_come_in_pieces(void **state)
     static const char *const pieces[] = {
         "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: "
         "chunked\r\n\r\n",
-        "10\r\n{\"command\":[\"ab\"\r\n", "5\r\n],\"li\r\n", "e\r\nmit\":\"100MiB\"}\r\n", "0\r\n\r\n"};
+        "10\r\n{\"command\":[\"ab\"\r\n", "5\r\n],\"li\r\n", "e\r\nmit\":\"100MiB\"}\r\n",
+        "0\r\n\r\n"};
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         send_all(fixture, fd, pieces[i], strlen(pieces[i]));
         for (int k = 0; k < 10; k++)

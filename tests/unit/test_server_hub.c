@@ -70,8 +70,9 @@ static int64_t drain(struct fixture *fixture, struct bh_source *source, size_t p
 static void events_come_in_order_with_ids(void **state)
 {
     struct fixture *fixture = *state;
-    struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_ALL, .from = bh_hub_next(fixture->hub)});
+    struct bh_source *source =
+        open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_ALL,
+                                                        .from = bh_hub_next(fixture->hub)});
     assert_int_equal(drain(fixture, source, 64), 0);
     publish(fixture, BH_EVENT_JOB, A, 9, "{}");
     publish(fixture, BH_EVENT_SAMPLE, A, 0, "{\"s\":1}");
@@ -88,8 +89,9 @@ static void streams_of_a_job_use_journal_numbers(void **state)
 {
     struct fixture *fixture = *state;
     struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){
-                     .types = BH_EVENT_ALL, .job_id = A, .of_job = true, .from = 1, .after_sequence = 10});
+        fixture,
+        (struct bh_stream_options){
+            .types = BH_EVENT_ALL, .job_id = A, .of_job = true, .from = 1, .after_sequence = 10});
     publish(fixture, BH_EVENT_TRANSITION, A, 10, "{\"old\":1}");
     publish(fixture, BH_EVENT_TRANSITION, B, 12, "{\"other\":1}");
     publish(fixture, BH_EVENT_SIGNAL, A, 11, "{\"new\":1}");
@@ -101,8 +103,9 @@ static void streams_of_a_job_use_journal_numbers(void **state)
 static void types_are_filtered(void **state)
 {
     struct fixture *fixture = *state;
-    struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_HOST, .from = bh_hub_next(fixture->hub)});
+    struct bh_source *source =
+        open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_HOST,
+                                                        .from = bh_hub_next(fixture->hub)});
     publish(fixture, BH_EVENT_JOB, A, 1, "{}");
     publish(fixture, BH_EVENT_HOST, NULL, 0, "{}");
     assert_int_equal(drain(fixture, source, 4096), 0);
@@ -128,8 +131,9 @@ static void old_samples_are_not_replayed(void **state)
 static void a_slow_reader_gets_a_gap(void **state)
 {
     struct fixture *fixture = *state;
-    struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_ALL, .from = bh_hub_next(fixture->hub)});
+    struct bh_source *source =
+        open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_ALL,
+                                                        .from = bh_hub_next(fixture->hub)});
     for (unsigned i = 0; i < BH_HUB_MAX_EVENTS + 100; i++)
         publish(fixture, BH_EVENT_HOST, NULL, 0, "{}");
     char piece[4096];
@@ -140,8 +144,8 @@ static void a_slow_reader_gets_a_gap(void **state)
     source->free(source);
 
     /* the byte bound too: entries of 64 KiB push each other out */
-    source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_ALL, .from = bh_hub_next(fixture->hub)});
+    source = open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_ALL,
+                                                             .from = bh_hub_next(fixture->hub)});
     char *big = malloc(65537);
     memset(big, 'x', 65536);
     big[65536] = '\0';
@@ -165,8 +169,9 @@ static void wake(void *data)
 static void a_burst_is_one_wake(void **state)
 {
     struct fixture *fixture = *state;
-    struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_ALL, .from = bh_hub_next(fixture->hub)});
+    struct bh_source *source =
+        open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_ALL,
+                                                        .from = bh_hub_next(fixture->hub)});
     source->wake = wake;
     woken = 0;
     for (int i = 0; i < 50; i++)
@@ -180,8 +185,9 @@ static void a_burst_is_one_wake(void **state)
 static void the_end_says_bye(void **state)
 {
     struct fixture *fixture = *state;
-    struct bh_source *source = open_stream(
-        fixture, (struct bh_stream_options){.types = BH_EVENT_ALL, .from = bh_hub_next(fixture->hub)});
+    struct bh_source *source =
+        open_stream(fixture, (struct bh_stream_options){.types = BH_EVENT_ALL,
+                                                        .from = bh_hub_next(fixture->hub)});
     bh_hub_end(fixture->hub);
     assert_int_equal(drain(fixture, source, 4096), BH_E_END);
     assert_non_null(strstr(fixture->text, "event: bye\ndata: {\"reason\":\"server_exit\"}\n\n"));

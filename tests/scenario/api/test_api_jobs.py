@@ -298,6 +298,19 @@ class Jobs(unittest.TestCase):
         self.post(f"/v1/jobs/{job.id}/kill")
         self.assertEqual(response.read(), b"")  # ends with the job
 
+    def test_log_that_was_cut(self):
+        job = self.launch("/bin/sh", "-c", "head -c 20000 /dev/zero | tr '\\0' x")
+        job.wait(timeout=30)
+        file = os.path.join(self.server.state, "jobs", job.id, "out.log")
+        subprocess.run(["fallocate", "--punch-hole", "--offset", "0", "--length", "8192", file], check=True)
+        path = f"/v1/jobs/{job.id}/logs"
+        response = self.open("GET", path)
+        self.assertEqual((response.getheader("X-Bulkhead-Log-From"), response.read()), ("8192", b"x" * 11808))
+        for where in ("from=0", "from=8191"):
+            refused = self.error("GET", f"{path}?{where}")
+            self.assertEqual((refused.status, refused.code), (410, "log_cut"))
+        self.assertEqual(self.open("GET", path + "?from=19999").read(), b"x")  # offsets are stable
+
     def test_traces_of_a_job_without_events(self):
         job = self.launch("/bin/true")
         job.wait(timeout=30)

@@ -1,7 +1,11 @@
 """The server dies and comes back: nothing is lost, live jobs are found again."""
 import os
 import signal
+import socket
+import subprocess
+import tempfile
 import unittest
+import unittest.mock
 
 import bulkhead_fixture as fixture
 
@@ -113,6 +117,38 @@ class Restart(unittest.TestCase):
             server.start()
             self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report"), report)
             self.assertEqual(server.client.request("GET", f"/v1/jobs/{live.id}")["state"], "running")
+
+    def test_service_manager_is_told(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(os.path.join(folder, "notify"))
+            manager.settimeout(30)
+            with unittest.mock.patch.dict(os.environ, {"NOTIFY_SOCKET": manager.getsockname()}):
+                with fixture.server() as server:
+                    self.assertEqual(manager.recv(100), b"READY=1")
+                    job = server.client.launch(["/bin/sh", "-c", "env"], mode="observe", record=False)
+                    job.wait(timeout=30)
+                    with server.client.open("GET", f"/v1/jobs/{job.id}/logs") as response:
+                        self.assertNotIn(b"NOTIFY_SOCKET", response.read())
+                        response.bulkhead_connection.close()
+                    self.assertEqual(server.terminate(), 0)
+                    self.assertEqual(manager.recv(100), b"STOPPING=1")
+                    server.start()
+
+    def test_socket_only(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.Popen([str(fixture.BIN / "bulkheadd"), "--state", folder, "--listen", "none"],
+                                       stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+            try:
+                self.assertIn("bulkhead.sock", process.stdout.readline())
+                import bulkhead
+                client = bulkhead.Client(state=folder)
+                self.assertEqual(client.request("GET", "/v1/info")["pid"], process.pid)
+                with self.assertRaises(bulkhead.BulkheadError):
+                    client.request("POST", "/v1/login-link", {})
+            finally:
+                process.terminate()
+                self.assertEqual(process.wait(timeout=20), 0)
+                process.stdout.close()
 
     def test_missing_supervisor_program(self):
         with fixture.server("--supervisor", "/nonexistent/bulkhead-supervise") as server:
