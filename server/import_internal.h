@@ -39,7 +39,7 @@ struct bh_import_job {
     uint64_t used;                    /* of the import's step counter, to drop the longest unused */
 };
 
-#define BH_IMPORT_KEPT 32 /* jobs whose running state stays in memory between their steps */
+#define BH_IMPORT_KEPT 256 /* jobs whose running state stays in memory between their steps */
 
 struct bh_import {
     struct bh_db db;
