@@ -98,6 +98,8 @@ describe("the page", { skip: why || false }, () => {
       "groups by primitive",
     );
     assert.equal(await sum(), byStack);
+    const active = async () => (await textOf(page, ".c-active .ex")).replace(/\D/g, "");
+    await until(async () => (await active()) === byStack, "active at the cursor to be the same, to the byte");
     await clickText(page, ".inst button", /^By Python stack$/);
   });
 
@@ -169,6 +171,14 @@ describe("the page", { skip: why || false }, () => {
       ["logs", `#/jobs/${ended.id}/logs`, ".log .lines div"],
     ];
   }
+
+  test("refused requests are told", async () => {
+    await fetch(`${server.base}/v1/jobs`);
+    await go(`#/jobs/${ended.id}/report`, ".rep .sec");
+    await go("#/jobs", ".refusals:not([hidden]) summary");
+    assert.match(await textOf(page, ".refusals summary"), /requests? refused since the server started/);
+    assert.match(await textOf(page, ".refusals"), /requests? without a valid token or login, last just now/);
+  });
 
   test("a server that is killed and comes back: said, and nothing is missing", async () => {
     await go("#/jobs", "tr.j");

@@ -10,6 +10,7 @@ import { keyAction } from "./actions.js";
 import { createRow } from "./jobrow.js";
 import { hostStrip } from "./hoststrip.js";
 import { launchForm } from "./launch.js";
+import { refusals } from "./refusals.js";
 import { canWrite } from "../lib/api.js";
 
 const SEGMENTS = [
@@ -56,6 +57,7 @@ class JobsView {
     this.movedAt = 0;
     this.host = hostStrip();
     this.form = launchForm();
+    this.refusals = refusals();
     this.build();
     if (openForm) {
       this.form.open();
@@ -147,6 +149,7 @@ class JobsView {
         this.more,
         this.empty,
       ),
+      this.refusals.el,
     );
   }
 
@@ -156,6 +159,7 @@ class JobsView {
     clearTimeout(this.pending);
     this.resize.disconnect();
     this.host.destroy();
+    this.refusals.destroy();
   }
 
   redraw() {
