@@ -83,18 +83,22 @@ static void wait_for_end(void)
     }
 }
 
+/* In steps of 100 us; one that comes late does not catch up at once: a ramp stays a ramp. */
 static void grow(const char *kind, unsigned long rate, unsigned long cap)
 {
+    unsigned long most = rate / 4000 + LOAD_PAGE;
     char *at = load_reserve(kind, cap);
     unsigned long done = 0;
     unsigned long long start = now_ns();
     while (rate && done < cap) {
         unsigned long due = (unsigned long)((double)(now_ns() - start) * (double)rate / 1e9);
+        if (due > done + most)
+            due = done + most;
         if (due > cap)
             due = cap;
         load_touch(kind, at, done, due);
         done = due;
-        sleep_ns(1000000);
+        sleep_ns(100000);
     }
     load_touch(kind, at, done, cap);
 }
