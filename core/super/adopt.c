@@ -131,6 +131,7 @@ static int finish(struct adoption *adoption, struct bh_diag *diag)
     int result = bh_store_open(&adoption->store, run, run->queue, diag);
     if (result < 0)
         return result;
+    adoption->store.other_boot = adoption->reboot;
     (void)bh_store_take(&adoption->store);
     adoption->outcome_known = adoption->store.has_outcome;
     find_members(adoption);

@@ -18,7 +18,7 @@ static void add_empty(struct bh_store *store, bool proven)
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_EMPTY;
-    record.at = bh_clock_mono();
+    record.at = bh_store_now(store);
     record.empty.proven = proven;
     bh_store_add(store, &record);
 }
@@ -29,7 +29,7 @@ static void add_outcome(struct bh_store *store, const struct bh_outcome_facts *f
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_OUTCOME;
-    record.at = bh_clock_mono();
+    record.at = bh_store_now(store);
     bh_outcome_decide(facts, &record.outcome);
     record.outcome.survivors = survivors;
     if (status) {
@@ -50,6 +50,7 @@ void bh_finish_lost(struct bh_store *store, const struct bh_job_spec *spec,
     if (has_status)
         charge = status.charge;
     bool proven = reboot; /* nothing outlives the machine */
+    store->other_boot = reboot;
     uint32_t left = 0;
     if (!reboot)
         left = bh_lost_stop(store, spec, members, count, charge, &proven);
@@ -161,7 +162,7 @@ static void add_recorder(struct bh_store *store, const struct bh_drain *drain)
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_RECORDER;
-    record.at = bh_clock_mono();
+    record.at = bh_store_now(store);
     if (drain) {
         bh_drain_stats(drain, &record.recorder);
         if (store->ring_bytes > record.recorder.ring_bytes)
@@ -180,7 +181,7 @@ static void add_artifact_error(struct bh_store *store, int error, const char *wh
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_ARTIFACT_ERROR;
-    record.at = bh_clock_mono();
+    record.at = bh_store_now(store);
     record.artifact_error.error = error;
     (void)snprintf(record.artifact_error.what, sizeof record.artifact_error.what, "%s", what);
     bh_store_add(store, &record);

@@ -138,7 +138,7 @@ static void signal_all(struct ladder *ladder, int signal, const char *reason)
     struct bh_record record;
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_SIGNAL;
-    record.at = bh_clock_mono();
+    record.at = bh_store_now(ladder->store);
     record.signal.signal = signal;
     record.signal.target = BH_TARGET_TREE;
     record.signal.result = BH_SIGNAL_PROCESS_MISSING;

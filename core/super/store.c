@@ -187,6 +187,12 @@ static void write_and_release(struct bh_store *store)
     bh_queue_taken(store->queue);
 }
 
+struct bh_mono bh_store_now(const struct bh_store *store)
+{
+    struct bh_mono now = bh_clock_mono();
+    return store->other_boot || now.ns < store->last_at.ns ? store->last_at : now;
+}
+
 void bh_store_add(struct bh_store *store, struct bh_record *record)
 {
     unsigned char bytes[BH_JOURNAL_MAX_RECORD];

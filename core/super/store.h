@@ -33,6 +33,7 @@ struct bh_store {
     struct bh_observed active, reserved; /* recorder's sums, for the spans; set by the owner */
     uint64_t ring_bytes;                 /* most that was mapped at a time; set by the owner */
     struct bh_mono last_at;              /* of the last record seen */
+    bool other_boot; /* adopt after a reboot: the machine's clock is not the run's any more */
     struct bh_mono status_written;
     struct bh_status status; /* as last written */
     bool has_status;
@@ -53,6 +54,8 @@ void bh_store_close(struct bh_store *store);
 size_t bh_store_take(struct bh_store *store);
 /* Adds a record of the scribe itself (sequence and flag are set here) and writes it. */
 void bh_store_add(struct bh_store *store, struct bh_record *record);
+/* Time for a record of the scribe: never before what the journal holds already. */
+struct bh_mono bh_store_now(const struct bh_store *store);
 /* The span under way becomes a SAMPLES record. */
 void bh_store_flush_span(struct bh_store *store);
 /* Syncs the journal when something unsynced lies in it. */

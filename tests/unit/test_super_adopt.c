@@ -168,6 +168,32 @@ static void test_reboot(void **state)
     assert_int_equal(waitpid(stranger, NULL, 0), stranger);
 }
 
+/* The clock counts from the boot: after a short uptime it is far behind what the journal holds. */
+static void test_reboot_clock(void **state)
+{
+    struct run_dir *dir = *state;
+    struct bh_store *store = calloc(1, sizeof *store);
+    struct bh_record record = {0};
+    const uint64_t week_ns = 7 * 86400 * BH_NS_PER_S;
+    static const int kinds[] = {BH_RECORD_CONFIG, BH_RECORD_HOST, BH_RECORD_LAUNCHED,
+                                BH_RECORD_TRANSITION, BH_RECORD_SIGNAL};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        record = record_of_kind(kinds[i], 0);
+        record.at.ns = bh_clock_mono().ns + week_ns + i;
+        assert_int_equal(bh_queue_put(dir->state.queue, &record), BH_OK);
+    }
+    assert_int_equal(bh_store_open(store, &dir->state, dir->state.queue, NULL), BH_OK);
+    (void)bh_store_take(store);
+    bh_store_close(store);
+    free(store);
+    write_boot_id(dir, "00000000-0000-0000-0000-000000000000");
+    assert_int_equal(bh_io_remove_tree(AT_FDCWD, dir->runtime.path, NULL), BH_OK);
+    assert_int_equal(adopt(dir), 0);
+    assert_true(report_says(dir, "\"cause\": \"host_reboot\""));
+    assert_int_equal(run_dir_count(dir, BH_RECORD_OUTCOME, &record, NULL), 1);
+    assert_true(record.at.ns > week_ns);
+}
+
 /* queue.bin is gone, the boot is the same: the journal names the root. */
 static void test_queue_gone(void **state)
 {
@@ -233,9 +259,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_nobody_left), TEST(test_descendants), TEST(test_outcome_was_stored),
-        TEST(test_reboot),      TEST(test_queue_gone),  TEST(test_torn_journal),
-        TEST(test_locked),      TEST(test_no_run),      TEST(test_nothing_stored),
+        TEST(test_nobody_left),    TEST(test_descendants), TEST(test_outcome_was_stored),
+        TEST(test_reboot),         TEST(test_queue_gone),  TEST(test_reboot_clock),
+        TEST(test_torn_journal),   TEST(test_locked),      TEST(test_no_run),
+        TEST(test_nothing_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
