@@ -155,8 +155,6 @@ static int take_event(struct tracer *tracer, struct bh_replay *replay, const str
         return BH_OK;
     pass_time(tracer, event->at_us);
     tracer->at_us = event->at_us;
-    replay->at_us = event->at_us; /* the running maximum over the whole job */
-    replay->began = true;
     struct bh_evlog_record record = with_far_link(tracer, event);
     int error = bh_replay_apply(replay, &record);
     if (error >= 0 && ours && tracer->inside && record.kind == BH_EVLOG_LOST) {

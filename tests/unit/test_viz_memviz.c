@@ -372,6 +372,36 @@ static void far_link(void **state)
     viz_log_close(&log);
 }
 
+/* The first LINK counts, and fills in only what the event left open; one of another image is not
+ * for this event. */
+static void links_fill_in_once(void **state)
+{
+    (void)state;
+    struct viz_log log;
+    struct bh_memviz_options options = BH_MEMVIZ_ALL;
+    viz_log_open(&log);
+    viz_log_image(&log, 4122);
+    viz_log_image(&log, 4121);
+    uint32_t own = viz_log_string(&log, "Own"), late = viz_log_string(&log, "Late");
+    uint32_t other = viz_log_string(&log, "Other"), stack = leaf_stack(&log, "/home/ada/leaky.py");
+    uint64_t first = viz_log_event(&log, BH_EVLOG_ALLOC_NEW, 0x1000, 64, 64);
+    viz_log_add(&log, (struct bh_evlog_record){.kind = BH_EVLOG_ALLOC_NEW,
+                                               .sequence = ++log.sequence,
+                                               .image = log.image,
+                                               .address = 0x2000,
+                                               .size_bytes = 64,
+                                               .requested_bytes = 64,
+                                               .primitive = own,
+                                               .stream = -1});
+    log.image = 1;
+    viz_log_link(&log, first, stack, other, 3);
+    log.image = 2;
+    viz_log_link(&log, first, stack, 0, -1);
+    viz_log_link(&log, first, 0, late, 5);
+    viz_log_link(&log, log.sequence, stack, late, 1);
+    check_log(&log, "links", &options);
+}
+
 static int refuse(void *context, const void *data, size_t length)
 {
     (void)data;
@@ -414,6 +444,7 @@ int main(void)
         cmocka_unit_test(processes_limit_annotations),
         cmocka_unit_test(window_and_last_n),
         cmocka_unit_test(far_link),
+        cmocka_unit_test(links_fill_in_once),
         cmocka_unit_test(sink_error_ends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
