@@ -1,24 +1,22 @@
 /* A program that behaves badly in a known way: what the hostile scenarios and the evidence scripts
- * put under bulkhead-supervise. Compiled by them, with
- * load_memory.c, into a temporary directory; libc only.
+ * put under bulkhead-supervise. They compile it, with load_memory.c, into a temporary directory.
  *
- *   load hold KIND BYTES              takes BYTES of KIND and waits for the end of standard input
- *   load grow KIND RATE CAP HOW [ARG] grows by RATE bytes a second (0: at once) up to CAP
- *   load workers BYTES N IDLE|write   N forked workers of a parent that holds BYTES
- *   load shared BYTES N [OWN MS]      N exec'ed workers that map one memfd of BYTES, started MS
- * apart by a parent that holds OWN bytes load escape N MS                  N double-forked setsid
- * processes that live MS (0: for ever) load hop N                        N processes that fork a
- * successor and exit, for ever load hop-step N CAP               the same, and after 200 ms CAP
- * bytes at once load deaf N                       N processes that ignore every signal that can be
- * ignored load orphans N                    leaves N sleepers behind and exits 7 load churn SECONDS
- * RATE           short-lived children, RATE a second load leader BYTES                 the first
- * thread exits, another one holds BYTES
+ *   hold KIND BYTES               takes BYTES of KIND and waits for the end of standard input
+ *   grow KIND RATE CAP HOW [ARG]  grows by RATE bytes a second (0: at once) up to CAP
+ *   workers BYTES N idle|write    N forked workers of a parent that holds BYTES
+ *   shared BYTES N [OWN MS]       N exec'ed workers on one memfd, MS apart; the parent holds OWN
+ *   escape N MS                   N double-forked setsid processes that live MS (0: for ever)
+ *   hop N                         N processes that fork a successor and exit, for ever
+ *   hop-step N CAP                the same, and after 200 ms CAP bytes at once
+ *   deaf N                        N processes that ignore every signal that can be ignored
+ *   orphans N                     leaves N sleepers behind and exits 7
+ *   churn SECONDS RATE            short-lived children, RATE a second
  *
  * KIND: anon thp shared memfd sysv hugetlb tables private-file
  * HOW:  plain setsid double exec threads leader swarm thread-fork vm-child
  *
- * Everything that holds says "ready" on standard output and ends with 0 when its input ends, or
- * after 120 s, so that a missed one is seen and leaves the machine alone. Units: bytes, ns. */
+ * What holds says "ready" on standard output and ends with 0 when its input ends, or after 120 s,
+ * so that a missed one is seen and leaves the machine alone. Units: bytes, ns. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -447,8 +445,6 @@ int main(int argc, char **argv)
         orphans(second);
     else if (strcmp(mode, "churn") == 0 && argc == 4)
         churn(second, third);
-    else if (strcmp(mode, "leader") == 0 && argc == 3)
-        grow_without_leader(&(struct growth){"anon", 0, second, "leader", NULL});
     else
         return 64;
     return 0;

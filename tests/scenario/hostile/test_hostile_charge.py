@@ -135,14 +135,14 @@ class Shared(HostileTest):
 
 class Hidden(HostileTest):
     def test_exited_leader_with_live_threads(self):
-        job = self.job("load", "leader", HELD)
+        job = self.job("load", "grow", "anon", 0, HELD, "leader")
         time.sleep(0.6)
         job.finish()
         self.assertGreaterEqual(job.peak, HELD)
         self.assertEqual(job.report["supervisor"]["incomplete_samples"], 0)
 
     def test_exited_leader_is_stopped(self):
-        job = run("load", "leader", HELD, limit=HELD // 2)
+        job = run("load", "grow", "anon", 0, HELD, "leader", limit=HELD // 2)
         self.assert_stopped(job, job.process.returncode)
 
     def test_a_program_nobody_may_inspect_is_still_measured(self):
