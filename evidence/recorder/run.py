@@ -1,6 +1,6 @@
 """What recording costs, beside a reference implementation of the scheme that it replaces, in one run.
 
-    python3 evidence/recorder/run.py [--build build/release] [--python PYTHON] [--only create,event,off,step,million]
+    python3 evidence/recorder/run.py [--build build/release] [--python PYTHON] [--only create,event,off,step,toggle,million]
 
 PYTHON needs mlx[cpu] and mlx-lm. Processes are pinned to one core each and interleaved, so that a slow minute
 hits all of them. Results: evidence/recorder/*.json.
@@ -157,6 +157,23 @@ def step(bench, pairs):
     result.save()
 
 
+def toggle(bench, pairs):
+    """Neighbouring steps of one process, recorded and not: a noisy machine hits both alike. What stays on while
+    switched off (hooks and the table of buffers) is in `off`."""
+    result = Result("recorder/toggle", unit="s per training step",
+                    compared_with="the step before it in the same process, with recording switched off")
+    measured = bench.run("train_step.py", 2 * pairs, "toggle", preload=bench.library, record="v1;slots=2097152")
+    recorded, plain = measured["seconds"][0::2], measured["seconds"][1::2]  # three warm-up steps come first
+    ratios = [math.log(one / other) for one, other in zip(recorded, plain)]
+    result.series("recorded", recorded)
+    result.series("switched off", plain)
+    mean, low, high = interval(ratios)
+    result.value("slowdown, mean of pairs, percent", mean)
+    result.value("slowdown, 95 % confidence interval, percent", [low, high])
+    result.value("slowdown, median of pairs, percent", round(100 * math.expm1(statistics.median(ratios)), 2))
+    result.save()
+
+
 def million(bench, repeats):
     result = Result("recorder/million", unit="events lost of more than a million, default ring",
                     note="one thread that allocates and frees as fast as it can")
@@ -176,14 +193,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build/release"))
     parser.add_argument("--python", default=os.environ.get("BULKHEAD_PYTHON", sys.executable))
-    parser.add_argument("--only", default="create,event,off,step,million")
+    parser.add_argument("--only", default="create,event,off,step,toggle,million")
     parser.add_argument("--pairs", type=int, default=30, help="of the training job (default 30)")
     arguments = parser.parse_args()
     bench = Bench(arguments)
     try:
         for name in arguments.only.split(","):
             {"create": lambda: create(bench, 7), "event": lambda: event(bench, 7), "off": lambda: off(bench, 9),
-             "step": lambda: step(bench, arguments.pairs), "million": lambda: million(bench, 9)}[name]()
+             "step": lambda: step(bench, arguments.pairs), "toggle": lambda: toggle(bench, 500), "million": lambda: million(bench, 9)}[name]()
     finally:
         shutil.rmtree(bench.work)
 

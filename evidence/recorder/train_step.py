@@ -1,6 +1,10 @@
-"""Seconds per training step of a small Llama of mlx_lm with random weights (nothing is downloaded): prints the
+"""usage: train_step.py STEPS [toggle]
+
+Seconds per training step of a small Llama of mlx_lm with random weights (nothing is downloaded): prints the
 steps' times as JSON. Not compiled, so that every array of a step is seen by a recorder."""
+import glob
 import json
+import os
 import sys
 import time
 
@@ -8,6 +12,16 @@ import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optim
 from mlx_lm.models import llama
+
+
+def switch():
+    """A function that switches the recording of this process on and off, through its ring's control word."""
+    folder = os.environ.get("BULKHEAD_RING_DIR")
+    if len(sys.argv) < 3 or folder is None:
+        return lambda on: None
+    ring, = glob.glob(f"{folder}/*.ring")
+    file = os.open(ring, os.O_RDWR)
+    return lambda on: os.pwrite(file, bytes([on]), 128)
 
 
 def main():
@@ -26,7 +40,9 @@ def main():
 
     step = nn.value_and_grad(model, loss)
     times, cpu = [], 0.0
+    turn = switch()
     for index in range(steps + 3):
+        turn(index % 2)  # the odd ones are recorded
         if index == 3:
             cpu = time.process_time()
         start = time.perf_counter()
