@@ -418,8 +418,7 @@ static void churn(unsigned long seconds, unsigned long rate)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    unsigned long second = argc > 2 ? number(argv[2]) : 0;
-    unsigned long third = argc > 3 ? number(argv[3]) : 0;
+    unsigned long second = argc > 2 ? number(argv[2]) : 0, third = argc > 3 ? number(argv[3]) : 0;
     own_path = realpath("/proc/self/exe", NULL);
     if (strcmp(mode, "hold") == 0 && argc == 4)
         hold(argv[2], third);
