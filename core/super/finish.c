@@ -156,6 +156,21 @@ int bh_finish_sentence(int run_fd, char *ret_text, size_t size, struct bh_diag *
 
 /* ---- all of it ---- */
 
+/* The event log that a drain of another boot or another life left: what it holds, its torn end cut.
+ */
+static bool count_events(const struct bh_store *store, struct bh_record_recorder *recorder)
+{
+    BH_SCOPED_FD int fd = -1;
+    struct bh_evlog_resume resume;
+    if (bh_io_open(store->run->run_fd, BH_RUN_EVLOG_NAME, O_RDWR | O_APPEND, &fd, NULL) < 0 ||
+        bh_evlog_resume(fd, &resume, NULL) < 0 || resume.next_sequence <= 1)
+        return false;
+    recorder->events = resume.next_sequence - 1;
+    recorder->lost = resume.lost;
+    recorder->state = resume.lost ? BH_RECORDER_LOSSY : BH_RECORDER_ATTACHED;
+    return true;
+}
+
 /* drain NULL although recording was asked for: absent, never silently off. */
 static void add_recorder(struct bh_store *store, const struct bh_drain *drain)
 {
@@ -167,7 +182,7 @@ static void add_recorder(struct bh_store *store, const struct bh_drain *drain)
         bh_drain_stats(drain, &record.recorder);
         if (store->ring_bytes > record.recorder.ring_bytes)
             record.recorder.ring_bytes = store->ring_bytes;
-    } else {
+    } else if (!count_events(store, &record.recorder)) {
         record.recorder.state = BH_RECORDER_ABSENT;
         (void)snprintf(record.recorder.reason, sizeof record.recorder.reason, "%s",
                        store->run->rings_fd < 0 ? "there is no runtime folder for its rings"

@@ -194,6 +194,37 @@ static void test_reboot_clock(void **state)
     assert_true(record.at.ns > week_ns);
 }
 
+/* The rings went with the machine; what was drained before counts. */
+static void test_reboot_with_events(void **state)
+{
+    struct run_dir *dir = *state;
+    struct bh_store *store = calloc(1, sizeof *store);
+    struct bh_evlog_writer *writer = NULL;
+    struct bh_evlog_record mark = {.kind = BH_EVLOG_MARK, .at = {1000}};
+    struct bh_bytes bytes = {0};
+    dir->spec.record = true;
+    assert_int_equal(bh_spec_file_encode(&dir->spec, &bytes, NULL), BH_OK);
+    run_dir_write(dir->run.fd, BH_SPEC_FILE_NAME, bytes.data, bytes.length);
+    bh_bytes_done(&bytes);
+    int fd = openat(dir->run.fd, "events.bhe", O_RDWR | O_CREAT | O_APPEND, 0600);
+    assert_int_equal(bh_evlog_writer_new(fd, RECORDS_RUN_ID, dir->state.anchor, &writer, NULL), 0);
+    for (mark.sequence = 1; mark.sequence <= 3; mark.sequence++)
+        assert_int_equal(bh_evlog_writer_add(writer, &mark), 0);
+    assert_int_equal(bh_evlog_writer_flush(writer), 0);
+    bh_evlog_writer_free(writer);
+    close_fd(&fd);
+    run_dir_begin(dir, (int)getpid());
+    assert_int_equal(bh_store_open(store, &dir->state, dir->state.queue, NULL), BH_OK);
+    (void)bh_store_take(store);
+    bh_store_close(store);
+    free(store);
+    write_boot_id(dir, "00000000-0000-0000-0000-000000000000");
+    assert_int_equal(bh_io_remove_tree(AT_FDCWD, dir->runtime.path, NULL), BH_OK);
+    assert_int_equal(adopt(dir), 0);
+    assert_true(report_says(dir, "\"state\": \"attached\""));
+    assert_true(report_says(dir, "\"events\": 3,"));
+}
+
 /* queue.bin is gone, the boot is the same: the journal names the root. */
 static void test_queue_gone(void **state)
 {
@@ -259,9 +290,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_nobody_left),    TEST(test_descendants), TEST(test_outcome_was_stored),
-        TEST(test_reboot),         TEST(test_queue_gone),  TEST(test_reboot_clock),
-        TEST(test_torn_journal),   TEST(test_locked),      TEST(test_no_run),
+        TEST(test_nobody_left),
+        TEST(test_descendants),
+        TEST(test_outcome_was_stored),
+        TEST(test_reboot),
+        TEST(test_queue_gone),
+        TEST(test_reboot_clock),
+        TEST(test_reboot_with_events),
+        TEST(test_torn_journal),
+        TEST(test_locked),
+        TEST(test_no_run),
         TEST(test_nothing_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
