@@ -29,7 +29,7 @@ void bh_import_names_pack(const struct bh_evlog_segment *segment, struct bh_byte
     bh_bytes_append(ret_bytes, header, sizeof header);
     bh_evlog_cursor_open(&cursor, segment);
     while (bh_evlog_cursor_next(&cursor, &record) == 1) {
-        if (!bh_evlog_kind_defines((int)record.kind))
+        if (!bh_evlog_kind_defines(record.kind))
             continue;
         add_definition(&record, &running, ret_bytes);
         names.records++;

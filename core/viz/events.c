@@ -99,7 +99,7 @@ static int write_all(struct writer *writer, struct bh_join *join)
     const struct bh_event *event;
     int more;
     while ((more = bh_join_next(join, &event)) > 0) {
-        if (!bh_evlog_kind_has_sequence((int)event->record.kind) ||
+        if (!bh_evlog_kind_has_sequence(event->record.kind) ||
             event->record.sequence < writer->query->from)
             continue;
         if (writer->query->limit && writer->written == writer->query->limit) {

@@ -35,7 +35,7 @@ static int find_last(const struct bh_trace_source *source, const struct bh_memvi
     if (more < 0)
         return more;
     while ((more = bh_join_next(&join, &event)) > 0 && event->at_us < options->to_us) {
-        if (bh_evlog_kind_has_sequence((int)event->record.kind))
+        if (bh_evlog_kind_has_sequence(event->record.kind))
             last = event->record.sequence;
     }
     bh_join_done(&join);

@@ -79,7 +79,7 @@ static int note(struct bh_survey *survey, const struct bh_memviz_options *option
     if (record->image && record->kind != BH_EVLOG_IMAGE && record->kind != BH_EVLOG_HOLE)
         survey->images[record->image].seen = true;
     survey->marks += record->kind == BH_EVLOG_MARK;
-    if (bh_evlog_kind_has_sequence((int)record->kind) && event->at_us >= options->from_us)
+    if (bh_evlog_kind_has_sequence(record->kind) && event->at_us >= options->from_us)
         note_inside(survey, record);
     return BH_OK;
 }

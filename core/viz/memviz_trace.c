@@ -141,7 +141,7 @@ static int take_event(struct tracer *tracer, struct bh_replay *replay, const str
 {
     const struct bh_memviz_options *options = tracer->options;
     bool ours = event->record.image == tracer->image;
-    bool begins = bh_evlog_kind_has_sequence((int)event->record.kind) && tracer->survey->events &&
+    bool begins = bh_evlog_kind_has_sequence(event->record.kind) && tracer->survey->events &&
                   event->record.sequence >= tracer->survey->first_sequence;
     if (!tracer->inside && begins) {
         tracer->inside = true;

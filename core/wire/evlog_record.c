@@ -78,19 +78,19 @@ enum {
 #define HEAD_CACHED   0x40u
 #define HEAD_DOUBTFUL 0x80u
 
-bool bh_evlog_kind_has_sequence(int kind)
+bool bh_evlog_kind_has_sequence(enum bh_evlog_kind kind)
 {
-    return kind >= 0 && kind < 64 && (FIELDS[kind] & F_SEQUENCE);
+    return (unsigned)kind < 64 && (FIELDS[kind] & F_SEQUENCE);
 }
 
-bool bh_evlog_kind_has_time(int kind)
+bool bh_evlog_kind_has_time(enum bh_evlog_kind kind)
 {
-    return kind >= 0 && kind < 64 && (FIELDS[kind] & F_TIME);
+    return (unsigned)kind < 64 && (FIELDS[kind] & F_TIME);
 }
 
-bool bh_evlog_kind_defines(int kind)
+bool bh_evlog_kind_defines(enum bh_evlog_kind kind)
 {
-    return kind >= 0 && kind < 64 && (FIELDS[kind] & (F_DEFINITION | F_PROCESS));
+    return (unsigned)kind < 64 && (FIELDS[kind] & (F_DEFINITION | F_PROCESS));
 }
 
 /* ---- encoding ---- */

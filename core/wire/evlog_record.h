@@ -21,8 +21,8 @@ struct bh_evlog_running {
 int bh_evlog_record_encode(struct bh_evlog_running *running, const struct bh_evlog_record *record,
                            unsigned char ret_data[static BH_EVLOG_RECORD_BYTES]);
 
-bool bh_evlog_kind_has_sequence(int kind); /* it is an event */
-bool bh_evlog_kind_has_time(int kind);
-bool bh_evlog_kind_defines(int kind);
+bool bh_evlog_kind_has_sequence(enum bh_evlog_kind kind); /* it is an event */
+bool bh_evlog_kind_has_time(enum bh_evlog_kind kind);
+bool bh_evlog_kind_defines(enum bh_evlog_kind kind);
 
 #endif
