@@ -91,10 +91,14 @@ static int open_report(const char *path, int *ret_fd, struct bh_diag *diag)
     *ret_fd = -1;
     if (!path)
         return BH_OK;
-    *ret_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-    if (*ret_fd < 0)
+    /* without waiting for a reader, should it be a pipe */
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    if (fd < 0)
         return bh_err_set(diag, BH_E_INVALID_VALUE, "--report", "it cannot be written: %s",
                           strerror(errno));
+    int flags = fcntl(fd, F_GETFL);
+    (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    *ret_fd = fd;
     return BH_OK;
 }
 
