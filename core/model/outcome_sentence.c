@@ -143,7 +143,9 @@ static void cause_sentence(const struct bh_outcome_story *story, const struct wo
                        words->at, story->emergency_term ? "stopped" : "killed");
         return;
     case BH_CAUSE_WALL_TIME:
-        (void)snprintf(ret_text, size, "Its %s were over.", words->wall);
+        (void)snprintf(
+            ret_text, size, "Its %s %s over.", words->wall,
+            strncmp(words->wall, "1 ", 2) == 0 && !strchr(words->wall + 2, ' ') ? "was" : "were");
         return;
     case BH_CAUSE_USER_STOP:
         (void)snprintf(ret_text, size, "You stopped it.");

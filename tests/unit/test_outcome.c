@@ -199,6 +199,8 @@ static void test_sentences(void **state)
     story = with_cause(BH_CAUSE_WALL_TIME);
     story.wall_time_ns = 90 * 60 * BH_NS_PER_S;
     expect(story, "Its 1 h 30 min were over.");
+    story.wall_time_ns = 3600 * BH_NS_PER_S;
+    expect(story, "Its 1 h was over.");
     story.wall_time_ns = 1500 * BH_NS_PER_MS;
     expect(story, "Its 1.5 s were over.");
     expect(with_cause(BH_CAUSE_USER_STOP), "You stopped it.");
