@@ -1,4 +1,5 @@
-/* One record of events.bhe as bytes: shared by the writer and the cursor, nobody else. Pure. */
+/* One record of events.bhe as bytes: shared by the writer, the cursor and the server, which keeps
+ * the definitions of a trace apart. Pure. */
 #ifndef BH_WIRE_EVLOG_RECORD_H
 #define BH_WIRE_EVLOG_RECORD_H
 
