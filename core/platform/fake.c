@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/platform/fake_host.h"
+
 /* ---- the script's side ------------------------------------------------------------------------
  */
 
@@ -91,47 +93,6 @@ uint64_t bh_fake_anon(const struct bh_fake *fake, const struct bh_fake_process *
 static struct bh_mono now(void *self)
 {
     return ((struct bh_fake *)self)->clock;
-}
-
-static struct bh_wall wall(void *self)
-{
-    return (struct bh_wall){(int64_t)(((struct bh_fake *)self)->clock.ns / 1000)};
-}
-
-static int host(void *self, struct bh_platform_host *ret_host)
-{
-    *ret_host = ((struct bh_fake *)self)->host;
-    return BH_OK;
-}
-
-static int memory(void *self, struct bh_platform_memory *ret_memory)
-{
-    *ret_memory = ((struct bh_fake *)self)->memory;
-    return BH_OK;
-}
-
-static uint64_t cpu_ns(void *self)
-{
-    return ((struct bh_fake *)self)->cpu_ns;
-}
-
-static int become_reaper(void *self, bool *ret_subreaper)
-{
-    (void)self;
-    *ret_subreaper = true;
-    return BH_OK;
-}
-
-static int collect_signals(void *self)
-{
-    (void)self;
-    return BH_OK;
-}
-
-static bool answer_no(void *self)
-{
-    (void)self;
-    return false;
 }
 
 static int launch(void *self, const struct bh_launch *request, int *ret_pid, struct bh_diag *diag)
@@ -334,78 +295,6 @@ static int reap(void *self, struct bh_reaped *ret_reaped)
     return any ? 0 : BH_E_NOT_FOUND;
 }
 
-static bool child_stopped(void *self, int pid)
-{
-    (void)self;
-    (void)pid;
-    return false;
-}
-
-static int signal_group(void *self, int group, int number)
-{
-    (void)self;
-    (void)group;
-    (void)number;
-    return BH_E_UNSUPPORTED; /* the loop addresses processes only */
-}
-
-static int cgroup_make(void *self, const struct bh_cgroup_wish *wish, struct bh_cgroup *ret_cgroup,
-                       char *ret_reason, size_t reason_size)
-{
-    struct bh_fake *fake = self;
-    *ret_cgroup = (struct bh_cgroup){
-        .made = fake->cgroup_memory, .memory = fake->cgroup_memory, .kill = fake->cgroup_memory};
-    fake->cgroup_max = wish->max_bytes;
-    fake->cgroup_high = wish->high_bytes;
-    (void)snprintf(ret_reason, reason_size, "%s", fake->cgroup_memory ? "" : "none in the script");
-    return BH_OK;
-}
-
-static int cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
-                        uint64_t high_bytes)
-{
-    (void)cgroup;
-    ((struct bh_fake *)self)->cgroup_max = max_bytes;
-    ((struct bh_fake *)self)->cgroup_high = high_bytes;
-    return BH_OK;
-}
-
-static int cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes)
-{
-    (void)cgroup;
-    *ret_bytes = ((struct bh_fake *)self)->cgroup_bytes;
-    return BH_OK;
-}
-
-static int cgroup_events(void *self, const struct bh_cgroup *cgroup,
-                         struct bh_cgroup_events *ret_events)
-{
-    (void)cgroup;
-    *ret_events = ((struct bh_fake *)self)->cgroup_events;
-    return BH_OK;
-}
-
-static int cgroup_kill(void *self, const struct bh_cgroup *cgroup)
-{
-    struct bh_fake *fake = self;
-    (void)cgroup;
-    fake->cgroup_kills++;
-    return BH_OK;
-}
-
-static int cgroup_populated(void *self, const struct bh_cgroup *cgroup)
-{
-    (void)self;
-    (void)cgroup;
-    return 0;
-}
-
-static void cgroup_remove(void *self, struct bh_cgroup *cgroup)
-{
-    (void)self;
-    cgroup->made = false;
-}
-
 /* The next thing the script has in store, if it comes before `until`. */
 static uint64_t next_moment(const struct bh_fake *fake, uint64_t until_ns)
 {
@@ -464,14 +353,6 @@ void bh_fake_init(struct bh_fake *fake, struct bh_platform *ret_platform)
     *ret_platform = (struct bh_platform){
         .self = fake,
         .now = now,
-        .wall = wall,
-        .host = host,
-        .memory = memory,
-        .cpu_ns = cpu_ns,
-        .become_reaper = become_reaper,
-        .collect_signals = collect_signals,
-        .lock_memory = answer_no,
-        .raise_priority = answer_no,
         .launch = launch,
         .proc_open = proc_open,
         .proc_close = proc_close,
@@ -486,15 +367,7 @@ void bh_fake_init(struct bh_fake *fake, struct bh_platform *ret_platform)
         .own_children = own_children,
         .births = births,
         .reap = reap,
-        .child_stopped = child_stopped,
-        .signal_group = signal_group,
-        .cgroup_make = cgroup_make,
-        .cgroup_limit = cgroup_limit,
-        .cgroup_charge = cgroup_charge,
-        .cgroup_events = cgroup_events,
-        .cgroup_kill = cgroup_kill,
-        .cgroup_populated = cgroup_populated,
-        .cgroup_remove = cgroup_remove,
         .wait = wait_for,
     };
+    bh_fake_fill_host(ret_platform);
 }

@@ -95,74 +95,6 @@ static void test_escapee_is_counted_and_stopped(void **state)
     fixture_free(fixture);
 }
 
-static void test_forked_idle_workers_are_not_touched(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new();
-    fixture->root->anon_bytes = 800 * MIB;
-    fixture->root->pss_bytes = 50 * MIB;
-    for (int i = 0; i < 16; i++)
-        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID)->pss_bytes = 50 * MIB;
-    fixture_launch(fixture);
-    assert_false(fixture_run(fixture, 5 * S));
-    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
-    assert_true(fixture->loop->sampler.exact_rounds >= 1);
-    assert_true(fixture->loop->account.peak.value < GIB);
-    fixture_free(fixture);
-}
-
-static void write_pages(void *context)
-{
-    struct fixture *fixture = context;
-    /* each worker writes 100 MiB of what it shared: no more anonymous memory, only faults */
-    for (int i = 0; i < 16; i++) {
-        struct bh_fake_process *worker = bh_fake_find(&fixture->fake, 600 + i);
-        worker->minflt += 100 * MIB / 4096;
-        worker->pss_bytes += 100 * MIB;
-    }
-}
-
-static void test_hidden_copy_on_write_is_seen(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new();
-    fixture->root->anon_bytes = 800 * MIB;
-    fixture->root->pss_bytes = 50 * MIB;
-    for (int i = 0; i < 16; i++)
-        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID)->pss_bytes = 50 * MIB;
-    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, write_pages, fixture);
-    fixture_launch(fixture);
-    assert_true(fixture_run(fixture, 10 * S));
-    assert_int_equal(fixture_get(fixture, BH_RECORD_SIGNAL, 0)->signal.reached, 17);
-    fixture_free(fixture);
-}
-
-static void test_vfork_child_is_not_counted_twice(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new();
-    fixture->root->anon_bytes = 700 * MIB;
-    bh_fake_fork(&fixture->fake, 600, ROOT_PID)->borrows_from = ROOT_PID;
-    fixture_launch(fixture);
-    assert_false(fixture_run(fixture, S));
-    assert_int_equal(fixture->loop->account.peak.value, 700 * MIB);
-    assert_int_equal(fixture->fake.rollups, 0);
-    fixture_free(fixture);
-}
-
-static void test_refused_rollup_lets_the_sum_decide(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new();
-    fixture->root->anon_bytes = 600 * MIB;
-    bh_fake_fork(&fixture->fake, 600, ROOT_PID);
-    fixture->fake.rollup_error = BH_E_PERMISSION;
-    fixture_launch(fixture);
-    assert_true(fixture_run(fixture, S));
-    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
-    fixture_free(fixture);
-}
-
 static void test_root_exit_with_descendants(void **state)
 {
     (void)state;
@@ -223,19 +155,6 @@ static void test_missing_descriptors_fail_closed(void **state)
     bh_fake_add(&fixture->fake, 600, ROOT_PID);
     assert_true(fixture_run(fixture, 2 * S) || fixture_count(fixture, BH_RECORD_SIGNAL) > 0);
     fixture_expect_signal(fixture, 0, SIGTERM, "observation_failed");
-    fixture_free(fixture);
-}
-
-static void test_exiting_member_keeps_its_last_charge(void **state)
-{
-    (void)state;
-    struct fixture *fixture = fixture_new();
-    fixture_launch(fixture);
-    assert_false(fixture_run(fixture, S));
-    fixture->root->exiting = true;
-    assert_false(fixture_run(fixture, S));
-    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
-    assert_int_equal(fixture->loop->account.charge.value, 100 * MIB);
     fixture_free(fixture);
 }
 
@@ -349,60 +268,51 @@ static void test_stranger_with_a_used_number_is_not_signalled(void **state)
     fixture_free(fixture);
 }
 
-static void test_kernel_ring_decides_and_needs_no_round(void **state)
+static void test_foreign_child_is_left_alone(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new();
-    fixture->fake.cgroup_memory = true;
-    fixture->fake.cgroup_bytes = 300 * MIB;
-    fixture->root->anon_bytes = 800 * MIB;
-    for (int i = 0; i < 4; i++)
-        bh_fake_fork(&fixture->fake, 600 + i, ROOT_PID);
+    struct bh_fake_process *foreign = bh_fake_add(&fixture->fake, 300, getpid());
+    foreign->anon_bytes = 8 * GIB;
     fixture_init_loop(fixture);
-    bh_loop_make_cgroup(fixture->loop);
-    assert_int_equal(fixture->fake.cgroup_max, fixture->spec.emergency_bytes);
-    assert_int_equal(fixture->fake.cgroup_high, 0);
-    assert_true(bh_loop_kernel_enforced(fixture->loop));
+    fixture->root->life = BH_FAKE_GONE; /* not born yet */
+    bh_members_note_foreign(&fixture->loop->members);
+    fixture->root->life = BH_FAKE_LIVES;
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
     assert_int_equal(bh_loop_launched(fixture->loop, ROOT_PID, NULL), BH_OK);
-    assert_false(fixture_run(fixture, S));
-    assert_int_equal(fixture->loop->account.charge.value, 300 * MIB);
-    assert_int_equal(fixture->fake.rollups, 0);
-    fixture->fake.cgroup_bytes = 2 * GIB;
-    assert_true(fixture_run(fixture, S));
-    assert_int_equal(fixture->fake.cgroup_kills, 1);
-    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    assert_true(fixture_run(fixture, 3 * S));
+    assert_int_equal(fixture_outcome(fixture)->peak_bytes.value, 100 * MIB);
+    assert_int_equal(foreign->life, BH_FAKE_LIVES);
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
     fixture_free(fixture);
 }
 
-static void test_kernel_ring_leaves_ending_to_term(void **state)
+static void fork_storm(void *context)
+{
+    struct fixture *fixture = context;
+    for (int i = 0; i < 200; i++) {
+        bh_fake_add(&fixture->fake, 1000 + i, ROOT_PID);
+        bh_fake_end(&fixture->fake, 1000 + i, 0);
+    }
+}
+
+static void test_orphan_is_said_to_be_reparented(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_new();
-    fixture->fake.cgroup_memory = true;
-    fixture->spec.emergency_action = BH_EMERGENCY_TERM;
-    fixture->spec.brake = true;
-    fixture_init_loop(fixture);
-    bh_loop_make_cgroup(fixture->loop);
-    assert_int_equal(fixture->fake.cgroup_max, 0);
-    assert_int_equal(fixture->fake.cgroup_high, GIB);
-    assert_false(bh_loop_kernel_enforced(fixture->loop));
-    fixture_free(fixture);
-}
-
-static void test_kernel_oom_is_told_from_a_strangers_kill(void **state)
-{
-    (void)state;
-    for (int oom = 0; oom < 2; oom++) {
-        struct fixture *fixture = fixture_new();
-        fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
-        fixture->root->ends_with = SIGKILL;
-        fixture_launch(fixture);
-        fixture->fake.memory.oom_kills = (uint64_t)oom;
-        assert_true(fixture_run(fixture, 10 * S));
-        assert_int_equal(fixture_outcome(fixture)->cause,
-                         oom ? BH_CAUSE_KERNEL_OOM : BH_CAUSE_KILLED_BY_OTHER);
-        fixture_free(fixture);
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, add_escapee, fixture);
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, fork_storm, fixture);
+    fixture->spec.limit_bytes = 100 * GIB;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 2 * S));
+    bool found = false;
+    for (size_t i = 0; fixture_find(fixture, BH_RECORD_MEMBER, i); i++) {
+        const struct bh_record *record = fixture_get(fixture, BH_RECORD_MEMBER, i);
+        found =
+            found || (record->member.pid == 600 && record->member.event == BH_MEMBER_REPARENTED);
     }
+    assert_true(found);
+    fixture_free(fixture);
 }
 
 static void test_launch_failure_is_an_outcome(void **state)
@@ -424,15 +334,10 @@ int main(void)
         cmocka_unit_test(test_term_ignored_is_killed_after_grace),
         cmocka_unit_test(test_emergency_is_killed_at_once),
         cmocka_unit_test(test_escapee_is_counted_and_stopped),
-        cmocka_unit_test(test_forked_idle_workers_are_not_touched),
-        cmocka_unit_test(test_hidden_copy_on_write_is_seen),
-        cmocka_unit_test(test_vfork_child_is_not_counted_twice),
-        cmocka_unit_test(test_refused_rollup_lets_the_sum_decide),
         cmocka_unit_test(test_root_exit_with_descendants),
         cmocka_unit_test(test_unkillable_is_named_not_waited_for),
         cmocka_unit_test(test_unusable_readings_fail_closed),
         cmocka_unit_test(test_missing_descriptors_fail_closed),
-        cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
         cmocka_unit_test(test_wall_time),
         cmocka_unit_test(test_closed_lid_moves_deadlines),
         cmocka_unit_test(test_second_signal_kills),
@@ -440,9 +345,8 @@ int main(void)
         cmocka_unit_test(test_owner_that_was_gone_before),
         cmocka_unit_test(test_observe_never_stops),
         cmocka_unit_test(test_stranger_with_a_used_number_is_not_signalled),
-        cmocka_unit_test(test_kernel_ring_decides_and_needs_no_round),
-        cmocka_unit_test(test_kernel_ring_leaves_ending_to_term),
-        cmocka_unit_test(test_kernel_oom_is_told_from_a_strangers_kill),
+        cmocka_unit_test(test_foreign_child_is_left_alone),
+        cmocka_unit_test(test_orphan_is_said_to_be_reparented),
         cmocka_unit_test(test_launch_failure_is_an_outcome),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
