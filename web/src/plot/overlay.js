@@ -137,8 +137,11 @@ export function peak({ g, scene, lay, panel, x, y }) {
   const label = `peak ${bytes(p.bytes)}`;
   const w = g.measureText(label).width + 12 * lay.u;
   const h = 19 * lay.u;
-  const bx = Math.max(panel.x + 3, Math.min(px - w / 2, panel.x + panel.w - w - 3));
-  const by = py - h - 9 < lay.top + 2 ? py + 9 : py - h - 9;
+  // above the ring; without room there beside it, so that the wall stays in sight
+  const above = py - h - 9 >= lay.top + 2;
+  const beside = px - w - 9 > panel.x ? px - w - 9 : px + 9;
+  const bx = above ? Math.max(panel.x + 3, Math.min(px - w / 2, panel.x + panel.w - w - 3)) : beside;
+  const by = above ? py - h - 9 : Math.max(lay.top + 2, py - h / 2);
   g.fillStyle = token("surface");
   g.fillRect(bx, by, w, h);
   g.strokeStyle = token("line-strong");
