@@ -57,6 +57,7 @@ struct bh_http {
     struct bh_http_connection *connections;
     struct bh_http_exchange *exchanges;
     unsigned exchange_count;
+    unsigned lingering; /* sockets of answered requests whose bodies still come */
     uv_timer_t sweeper;
     bool stopped;
 };

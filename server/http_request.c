@@ -11,6 +11,7 @@
 #include "api/router.h"
 #include "core/base/text.h"
 #include "server/http_internal.h"
+#include "server/linger.h"
 
 #define DRAIN_BYTES (8u << 20) /* of a refused body, before the connection is cut */
 #define BLOCK_BYTES 65536u     /* of a source, at a time */
@@ -340,12 +341,19 @@ static enum MHD_Result begin(struct bh_http_exchange *exchange, const char *meth
             uv_now(exchange->listener->http->options.loop) + BH_HTTP_IDLE_MS;
     (void)MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, on_header, &head);
     check(exchange, &head);
-    /* A refused body is read and dropped before the answer, because closing with unread bytes makes
-     * the kernel throw our answer away; not so one that is too large or waits for 100-continue. */
-    bool now = head.expects || head.length > DRAIN_BYTES || head.has_encoding == head.has_length;
-    if (exchange->call.reply.ready && now)
-        return queue(exchange);
-    return MHD_YES;
+    if (!exchange->call.reply.ready)
+        return MHD_YES;
+    /* A small refused body is read and dropped first, so that the connection can be kept; a large
+     * one, and one that waits for 100-continue, is answered now. */
+    bool body = head.has_encoding || head.length > 0;
+    bool now = !body || head.expects || head.length > BH_API_MAX_BODY ||
+               (head.has_encoding && head.has_length);
+    if (!now)
+        return MHD_YES;
+    if (body && exchange->connection)
+        bh_linger(exchange->listener->http->options.loop, exchange->connection->fd,
+                  &exchange->listener->http->lingering);
+    return queue(exchange);
 }
 
 static enum MHD_Result take_body(struct bh_http_exchange *exchange, const char *upload,
