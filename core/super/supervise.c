@@ -149,6 +149,9 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
     int result = os->host(os->self, &facts);
     if (result == BH_OK)
         result = os->become_reaper(os->self, &loop.subreaper);
+    if (result == BH_OK && !facts.children_files)
+        return bh_err_set(diag, BH_E_UNSUPPORTED, NULL,
+                          "this kernel does not tell who forked whom (CONFIG_PROC_CHILDREN)");
     if (result < 0)
         return bh_err_set(diag, result, NULL, "this process cannot be set up as a supervisor");
     bh_launch_raise_limits(inherited);
