@@ -1,5 +1,6 @@
 /* queue.bin as a decider that died may have left it: any head, tail, members, status and ring. The
  * first 16 bytes are head and tail, the rest is laid over the ring from the tail on. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,16 @@ static size_t sum; /* so that the bytes are really read */
 static int folder = -1;
 static struct bh_queue *decider;
 
+static char path[] = "/tmp/bulkhead-fuzz-XXXXXX";
+
+static void clean(void)
+{
+    (void)bh_io_remove_tree(AT_FDCWD, path, NULL);
+}
+
 static void start(void)
 {
-    char path[] = "/tmp/bulkhead-fuzz-XXXXXX";
-    if (!mkdtemp(path) || bh_io_open_dir(-100, path, &folder, NULL) < 0 ||
+    if (!mkdtemp(path) || atexit(clean) != 0 || bh_io_open_dir(AT_FDCWD, path, &folder, NULL) < 0 ||
         bh_queue_create(folder, RUN_ID, (struct bh_anchor){{1}, {2}}, &decider, NULL) < 0)
         abort();
 }
