@@ -80,7 +80,7 @@ static int load_config(const char *path, struct bh_policy_config *ret_config, st
         return bh_err_sys(diag, errno, "opening");
     int r = read_all(in, &text, diag);
     if (r == BH_OK)
-        r = bh_replay_config_parse((const char *)text.data, text.length, ret_config, diag);
+        r = bh_policy_replay_config_parse((const char *)text.data, text.length, ret_config, diag);
     bh_bytes_done(&text);
     return r;
 }
@@ -105,13 +105,13 @@ static int run_events(const struct bh_policy_config *config, FILE *in, const cha
     struct bh_replay replay;
     uint64_t line = 0;
     char where[64] = "events";
-    bh_replay_start(&replay, config, stdout);
+    bh_policy_replay_start(&replay, config, stdout);
     if (in != stdin) {
         replay.samples_fds[0] = samples_0;
         replay.samples_fds[1] = samples_1;
     }
-    int r = bh_replay_run(&replay, in, &line, &diag);
-    bh_replay_done(&replay);
+    int r = bh_policy_replay_run(&replay, in, &line, &diag);
+    bh_policy_replay_done(&replay);
     if (fflush(stdout) != 0 && r == BH_OK)
         r = bh_err_sys(&diag, errno, "writing the output");
     if (r == BH_OK)

@@ -72,8 +72,8 @@ static int read_numbers(const json_t *object, struct numbers *numbers, struct bh
 {
     int r;
 #define READ(key, minimum, maximum)                                                                \
-    r = bh_replay_json_u64_or_null(object, #key, minimum, maximum, &numbers->key.present,          \
-                                   &numbers->key.value, diag);                                     \
+    r = bh_policy_replay_json_u64_or_null(object, #key, minimum, maximum, &numbers->key.present,   \
+                                          &numbers->key.value, diag);                              \
     if (r < 0)                                                                                     \
         return r;
     NUMBER_KEYS(READ)
@@ -92,12 +92,12 @@ static int read_words(const json_t *object, int *ret_mode, int *ret_emergency, b
 {
     if (!is_given(object, "mode"))
         return bh_err_set(diag, BH_E_MISSING_MEMBER, "mode", "mode is required");
-    int r = bh_replay_json_word(object, "mode", bh_policy_mode_from_name, ret_mode, diag);
+    int r = bh_policy_replay_json_word(object, "mode", bh_policy_mode_from_name, ret_mode, diag);
     if (r == BH_OK && is_given(object, "emergency_action"))
-        r = bh_replay_json_word(object, "emergency_action", bh_policy_emergency_from_name,
-                                ret_emergency, diag);
+        r = bh_policy_replay_json_word(object, "emergency_action", bh_policy_emergency_from_name,
+                                       ret_emergency, diag);
     if (r == BH_OK && is_given(object, "growth_kill"))
-        r = bh_replay_json_bool(object, "growth_kill", ret_growth, diag);
+        r = bh_policy_replay_json_bool(object, "growth_kill", ret_growth, diag);
     return r;
 }
 
@@ -173,11 +173,11 @@ static int parse_object(json_t *object, struct bh_policy_config *ret_config, str
     return r;
 }
 
-int bh_replay_config_parse(const char *text, size_t length, struct bh_policy_config *ret_config,
-                           struct bh_diag *diag)
+int bh_policy_replay_config_parse(const char *text, size_t length,
+                                  struct bh_policy_config *ret_config, struct bh_diag *diag)
 {
     json_t *object = NULL;
-    int r = bh_replay_json_load(text, length, &object, diag);
+    int r = bh_policy_replay_json_load(text, length, &object, diag);
     if (r < 0)
         return r;
     r = parse_object(object, ret_config, diag);

@@ -6,10 +6,10 @@
 #include "api/replay_track.h"
 #include "core/wire/journal.h"
 
-void bh_replay_journal_done(struct bh_replay_journal *journal)
+void bh_policy_replay_journal_done(struct bh_policy_replay_journal *journal)
 {
     free(journal->events);
-    *journal = (struct bh_replay_journal){0};
+    *journal = (struct bh_policy_replay_journal){0};
 }
 
 static int compare(const void *left, const void *right)
@@ -44,7 +44,7 @@ static struct bh_policy_event event_of(const struct bh_track *track,
     return event;
 }
 
-static int convert(struct bh_track *track, struct bh_replay_journal *ret_journal,
+static int convert(struct bh_track *track, struct bh_policy_replay_journal *ret_journal,
                    struct bh_diag *diag)
 {
     size_t count;
@@ -57,7 +57,7 @@ static int convert(struct bh_track *track, struct bh_replay_journal *ret_journal
     }
     if (count)
         qsort(points, count, sizeof *points, compare);
-    *ret_journal = (struct bh_replay_journal){.events = events};
+    *ret_journal = (struct bh_policy_replay_journal){.events = events};
     for (size_t i = 0; i < count; i++) {
         if (!points[i].dropped)
             events[ret_journal->count++] = event_of(track, &points[i]);
@@ -92,8 +92,9 @@ static int add_journal(struct bh_journal_reader *reader, struct bh_track *track,
     return r;
 }
 
-int bh_replay_journal_load(int fd, const int *samples_fds, struct bh_replay_journal *ret_journal,
-                           struct bh_diag *diag)
+int bh_policy_replay_journal_load(int fd, const int *samples_fds,
+                                  struct bh_policy_replay_journal *ret_journal,
+                                  struct bh_diag *diag)
 {
     struct bh_journal_reader *reader = NULL;
     struct bh_track track = {0};

@@ -19,8 +19,9 @@
 #include "core/base/err.h"
 #include "core/model/policy.h"
 
-/* Events in the order of their times. Zero-initialise; release with bh_replay_journal_done. */
-struct bh_replay_journal {
+/* Events in the order of their times. Zero-initialise; release with bh_policy_replay_journal_done.
+ */
+struct bh_policy_replay_journal {
     struct bh_policy_event *events; /* owned */
     size_t count;
 };
@@ -31,8 +32,9 @@ struct bh_replay_journal {
  * that is damaged or another run's is left out. A journal that ends early gives what it holds; one
  * that is corrupt gives what lies before, and the error. Other failures: no header (MALFORMED,
  * TRUNCATED, CHECKSUM, VERSION), NOMEM, IO; then nothing is given. */
-int bh_replay_journal_load(int fd, const int *samples_fds, struct bh_replay_journal *ret_journal,
-                           struct bh_diag *diag);
-void bh_replay_journal_done(struct bh_replay_journal *journal);
+int bh_policy_replay_journal_load(int fd, const int *samples_fds,
+                                  struct bh_policy_replay_journal *ret_journal,
+                                  struct bh_diag *diag);
+void bh_policy_replay_journal_done(struct bh_policy_replay_journal *journal);
 
 #endif

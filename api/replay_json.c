@@ -59,7 +59,8 @@ static int load_without_huge(const char *text, size_t length, json_t **ret_value
     return load_error(error, diag);
 }
 
-int bh_replay_json_load(const char *text, size_t length, json_t **ret_object, struct bh_diag *diag)
+int bh_policy_replay_json_load(const char *text, size_t length, json_t **ret_object,
+                               struct bh_diag *diag)
 {
     json_error_t error = {0};
     int r = BH_OK;
@@ -94,8 +95,8 @@ static int read_u64(const json_t *value, const char *key, uint64_t minimum, uint
     return BH_OK;
 }
 
-int bh_replay_json_u64(const json_t *object, const char *key, uint64_t minimum, uint64_t maximum,
-                       uint64_t *ret_value, struct bh_diag *diag)
+int bh_policy_replay_json_u64(const json_t *object, const char *key, uint64_t minimum,
+                              uint64_t maximum, uint64_t *ret_value, struct bh_diag *diag)
 {
     const json_t *value = json_object_get(object, key);
     if (!value)
@@ -103,9 +104,9 @@ int bh_replay_json_u64(const json_t *object, const char *key, uint64_t minimum, 
     return read_u64(value, key, minimum, maximum, ret_value, diag);
 }
 
-int bh_replay_json_u64_or_null(const json_t *object, const char *key, uint64_t minimum,
-                               uint64_t maximum, bool *ret_present, uint64_t *ret_value,
-                               struct bh_diag *diag)
+int bh_policy_replay_json_u64_or_null(const json_t *object, const char *key, uint64_t minimum,
+                                      uint64_t maximum, bool *ret_present, uint64_t *ret_value,
+                                      struct bh_diag *diag)
 {
     const json_t *value = json_object_get(object, key);
     if (!value || json_is_null(value)) {
@@ -118,8 +119,8 @@ int bh_replay_json_u64_or_null(const json_t *object, const char *key, uint64_t m
     return r;
 }
 
-int bh_replay_json_bool(const json_t *object, const char *key, bool *ret_value,
-                        struct bh_diag *diag)
+int bh_policy_replay_json_bool(const json_t *object, const char *key, bool *ret_value,
+                               struct bh_diag *diag)
 {
     const json_t *value = json_object_get(object, key);
     if (!value)
@@ -130,8 +131,9 @@ int bh_replay_json_bool(const json_t *object, const char *key, bool *ret_value,
     return BH_OK;
 }
 
-int bh_replay_json_word(const json_t *object, const char *key, int (*from_name)(const char *),
-                        int *ret_number, struct bh_diag *diag)
+int bh_policy_replay_json_word(const json_t *object, const char *key,
+                               int (*from_name)(const char *), int *ret_number,
+                               struct bh_diag *diag)
 {
     const json_t *value = json_object_get(object, key);
     if (!value)

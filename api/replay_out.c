@@ -38,10 +38,10 @@ static void write_members(struct bh_json *json, const struct bh_policy_action *a
     }
 }
 
-void bh_replay_result_write(struct bh_bytes *out, const struct bh_policy_config *config,
-                            const struct bh_policy_state *state,
-                            const struct bh_policy_event *event,
-                            const struct bh_policy_actions *actions)
+void bh_policy_replay_result_write(struct bh_bytes *out, const struct bh_policy_config *config,
+                                   const struct bh_policy_state *state,
+                                   const struct bh_policy_event *event,
+                                   const struct bh_policy_actions *actions)
 {
     struct bh_json json;
     uint64_t deadline_ns = 0;

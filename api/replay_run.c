@@ -10,24 +10,25 @@
 #include "core/wire/journal.h"
 #include "core/wire/le.h"
 
-void bh_replay_start(struct bh_replay *replay, const struct bh_policy_config *config, FILE *out)
+void bh_policy_replay_start(struct bh_replay *replay, const struct bh_policy_config *config,
+                            FILE *out)
 {
     *replay = (struct bh_replay){.config = config, .out = out, .samples_fds = {-1, -1}};
     bh_policy_start(config, &replay->state);
 }
 
-void bh_replay_done(struct bh_replay *replay)
+void bh_policy_replay_done(struct bh_replay *replay)
 {
     bh_bytes_done(&replay->line);
 }
 
-int bh_replay_feed(struct bh_replay *replay, const struct bh_policy_event *event,
-                   struct bh_diag *diag)
+int bh_policy_replay_feed(struct bh_replay *replay, const struct bh_policy_event *event,
+                          struct bh_diag *diag)
 {
     struct bh_policy_actions actions;
     bh_policy_step(replay->config, &replay->state, event, &actions);
     bh_bytes_clear(&replay->line);
-    bh_replay_result_write(&replay->line, replay->config, &replay->state, event, &actions);
+    bh_policy_replay_result_write(&replay->line, replay->config, &replay->state, event, &actions);
     if (replay->line.failed)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "out of memory");
     if (fwrite(replay->line.data, 1, replay->line.length, replay->out) != replay->line.length)
@@ -53,12 +54,12 @@ static int run_line(struct bh_replay *replay, const char *line, size_t length, b
     struct bh_policy_event event;
     if (is_blank(line, length))
         return BH_OK;
-    int r = bh_replay_event_parse(line, length, &event, diag);
+    int r = bh_policy_replay_event_parse(line, length, &event, diag);
     if (r < 0) {
         *ret_bad = r != BH_E_NOMEM;
         return r;
     }
-    return bh_replay_feed(replay, &event, diag);
+    return bh_policy_replay_feed(replay, &event, diag);
 }
 
 /* ---- journals ---------------------------------------------------------------------------------
@@ -80,9 +81,9 @@ static int feed_with_ticks(struct bh_replay *replay, const struct bh_policy_even
         struct bh_policy_event tick = {.kind = BH_POLICY_EVENT_TICK, .at_ns = deadline_ns};
         if (tick.at_ns < replay->state.last_accepted_ns)
             tick.at_ns = replay->state.last_accepted_ns;
-        r = bh_replay_feed(replay, &tick, diag);
+        r = bh_policy_replay_feed(replay, &tick, diag);
     }
-    return r == BH_OK ? bh_replay_feed(replay, event, diag) : r;
+    return r == BH_OK ? bh_policy_replay_feed(replay, event, diag) : r;
 }
 
 /* What was read of it already and the rest, in a file of our own: the journal reader seeks, and the
@@ -108,23 +109,24 @@ static int run_journal(struct bh_replay *replay, const char *begin, size_t lengt
                        struct bh_diag *diag)
 {
     BH_SCOPED_FILE FILE *copy = tmpfile();
-    struct bh_replay_journal journal = {0};
+    struct bh_policy_replay_journal journal = {0};
     if (!copy)
         return bh_err_sys(diag, errno, "making a temporary file");
     int r = copy_journal(begin, length, in, copy, diag);
     if (r < 0)
         return r;
-    int loaded = bh_replay_journal_load(fileno(copy), replay->samples_fds, &journal, diag);
+    int loaded = bh_policy_replay_journal_load(fileno(copy), replay->samples_fds, &journal, diag);
     for (size_t i = 0; i < journal.count && r == BH_OK; i++)
         r = feed_with_ticks(replay, &journal.events[i], diag);
-    bh_replay_journal_done(&journal);
+    bh_policy_replay_journal_done(&journal);
     return r < 0 ? r : loaded;
 }
 
 /* ---- lines ------------------------------------------------------------------------------------
  */
 
-int bh_replay_run(struct bh_replay *replay, FILE *in, uint64_t *ret_line, struct bh_diag *diag)
+int bh_policy_replay_run(struct bh_replay *replay, FILE *in, uint64_t *ret_line,
+                         struct bh_diag *diag)
 {
     BH_SCOPED_FREE char *line = NULL;
     size_t capacity = 0;

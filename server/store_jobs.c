@@ -27,7 +27,7 @@ static int changed(struct bh_store *store, const char *id, int result, struct bh
     result = bh_store_key(store, id, &key, &state, diag);
     if (result < 0)
         return result;
-    return bh_err_set(diag, BH_E_WRONG_STATE, NULL, "The job is %s", bh_job_state_text(state));
+    return bh_err_set(diag, BH_E_WRONG_STATE, NULL, "The job is %s", bh_job_state_text((int)state));
 }
 
 int bh_store_job_fail(struct bh_store *store, const char *id, int error, const char *sentence,

@@ -210,7 +210,7 @@ fi
 if wanted fuzz; then
     say "Fuzzing (short)"
     seconds=$([ "$full" -eq 1 ] && echo 600 || echo 10)
-    if build fuzz; then
+    if build fuzz fuzzers; then
         for target in build/fuzz/fuzz/fuzz_*; do
             name=$(basename "$target")
             mkdir -p "$work/corpus/$name"

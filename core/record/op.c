@@ -95,7 +95,7 @@ static void restore(struct op *saved)
  * node and a count. */
 static inline void evaluate(void *primitive, void *inputs, void *outputs, int slot)
 {
-    struct op saved __attribute__((cleanup(restore))) = current;
+    struct op saved __attribute__((cleanup(restore), unused)) = current;
     const uintptr_t *words = *(const uintptr_t **)primitive;
     const struct table *table =
         (const struct table *)(const void *)((const unsigned char *)(words - TABLE_BEFORE) -

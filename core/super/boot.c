@@ -146,8 +146,8 @@ static void say_end(const struct bh_options *options, const struct bh_run *run,
         bh_log(BH_LOG_ERROR, "journal or report were lost (%s); the job itself was supervised",
                bh_err_code(end->artifact_error));
     if (bh_finish_sentence(run->run_fd, text, sizeof text, &diag) < 0)
-        (void)snprintf(text, sizeof text, "%s (%s)", bh_outcome_text(end->outcome.kind),
-                       bh_cause_text(end->outcome.cause));
+        (void)snprintf(text, sizeof text, "%s (%s)", bh_outcome_text((int)end->outcome.kind),
+                       bh_cause_text((int)end->outcome.cause));
     int n = snprintf(line, sizeof line, "bulkhead: %s\n", text);
     if (n > 0)
         (void)bh_io_write_full(STDERR_FILENO, line, (size_t)n);

@@ -32,7 +32,7 @@ void bh_notes_put(struct bh_notes *notes, struct bh_record *record)
         (void)bh_queue_put(notes->queue, record); /* no room is counted by the queue itself */
     if (record->kind != BH_RECORD_SAMPLE)
         notes->sequence = record->sequence;
-    if (bh_record_kind_syncs(record->kind))
+    if (bh_record_kind_syncs((int)record->kind))
         notes->wake_wanted = true;
     if (notes->peers && is_watched(record->kind))
         bh_peers_record(notes->peers, record);

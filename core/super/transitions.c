@@ -35,7 +35,7 @@ static int format_signal(const struct bh_record *record, char *line, size_t size
                     "\"reached\":%u,\"reason\":\"%s\"}\n",
                     (unsigned long long)record->at.ns,
                     bh_text_signal_name(record->signal.signal, name, sizeof name),
-                    bh_signal_result_text(record->signal.result), record->signal.reached,
+                    bh_signal_result_text((int)record->signal.result), record->signal.reached,
                     record->signal.reason);
 }
 
@@ -46,8 +46,9 @@ static int format_outcome(const struct bh_record *record, char *line, size_t siz
     return snprintf(line, size,
                     "{\"type\":\"outcome\",\"at_ns\":%llu,\"kind\":\"%s\",\"cause\":\"%s\","
                     "\"peak_bytes\":%s,\"exit_code\":%d}\n",
-                    (unsigned long long)record->at.ns, bh_outcome_text(record->outcome.kind),
-                    bh_cause_text(record->outcome.cause), peak, record->outcome.reported_exit_code);
+                    (unsigned long long)record->at.ns, bh_outcome_text((int)record->outcome.kind),
+                    bh_cause_text((int)record->outcome.cause), peak,
+                    record->outcome.reported_exit_code);
 }
 
 int bh_transitions_format(const struct bh_record *record, char *ret_line, size_t size)
@@ -62,7 +63,7 @@ int bh_transitions_format(const struct bh_record *record, char *ret_line, size_t
                         "{\"type\":\"checkpoint\",\"at_ns\":%llu,\"word\":\"%s\",\"reason\":"
                         "\"%s\"}\n",
                         (unsigned long long)record->at.ns,
-                        bh_checkpoint_word_text(record->checkpoint.word),
+                        bh_checkpoint_word_text((int)record->checkpoint.word),
                         record->checkpoint.reason);
     case BH_RECORD_OUTCOME:
         return format_outcome(record, ret_line, size);

@@ -18,9 +18,9 @@ static void run(const struct bh_policy_config *config, const char *events, size_
     FILE *in = fmemopen((void *)(uintptr_t)events, length, "rb");
     if (!in)
         return;
-    bh_replay_start(&replay, config, sink);
-    (void)bh_replay_run(&replay, in, &line, NULL);
-    bh_replay_done(&replay);
+    bh_policy_replay_start(&replay, config, sink);
+    (void)bh_policy_replay_run(&replay, in, &line, NULL);
+    bh_policy_replay_done(&replay);
     (void)fclose(in);
 }
 
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sink = fopen("/dev/null", "wbe");
     if (!sink)
         abort();
-    (void)bh_replay_event_parse(text, config_length, &event, NULL);
-    if (bh_replay_config_parse(text, config_length, &config, NULL) < 0)
+    (void)bh_policy_replay_event_parse(text, config_length, &event, NULL);
+    if (bh_policy_replay_config_parse(text, config_length, &config, NULL) < 0)
         return 0;
     if (bh_policy_validate(&config, NULL) < 0)
         abort(); /* what the parser accepts is valid */

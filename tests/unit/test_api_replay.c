@@ -56,9 +56,9 @@ static int replay_text(const struct bh_policy_config *config, const char *text, 
     FILE *out = open_memstream(&printed, &printed_length);
     assert_non_null(in);
     assert_non_null(out);
-    bh_replay_start(&replay, config, out);
-    int r = bh_replay_run(&replay, in, ret_line, NULL);
-    bh_replay_done(&replay);
+    bh_policy_replay_start(&replay, config, out);
+    int r = bh_policy_replay_run(&replay, in, ret_line, NULL);
+    bh_policy_replay_done(&replay);
     fclose(out);
     bh_bytes_append(ret_out, printed, printed_length);
     free(printed);
@@ -77,8 +77,8 @@ static bool case_holds(const char *name)
     read_golden(name, "config.json", &config_text);
     read_golden(name, "events.ndjson", &events);
     read_golden(name, "expected.ndjson", &expected);
-    int r =
-        bh_replay_config_parse((const char *)config_text.data, config_text.length, &config, &diag);
+    int r = bh_policy_replay_config_parse((const char *)config_text.data, config_text.length,
+                                          &config, &diag);
     if (r == BH_OK)
         r = replay_text(&config, (const char *)events.data, events.length, &printed, &line);
     bool same = r == BH_OK && printed.length == expected.length &&
@@ -123,7 +123,7 @@ static void configs_refused(void **state)
         *tab = '\0';
         memset(&config, 0x5a, sizeof config);
         struct bh_policy_config before = config;
-        int r = bh_replay_config_parse(tab + 1, strlen(tab + 1), &config, &diag);
+        int r = bh_policy_replay_config_parse(tab + 1, strlen(tab + 1), &config, &diag);
         if (r >= 0 || strcmp(diag.field, line) != 0)
             fail_msg("%s: r %d, key \"%s\", wanted \"%s\"", tab + 1, r, diag.field, line);
         assert_int_equal(bh_err_exit(r), 64);
@@ -140,7 +140,7 @@ static void configs_accepted(void **state)
     while (next_line(file, &line, &capacity)) {
         struct bh_policy_config config;
         struct bh_diag diag = {0};
-        if (bh_replay_config_parse(line, strlen(line), &config, &diag) < 0)
+        if (bh_policy_replay_config_parse(line, strlen(line), &config, &diag) < 0)
             fail_msg("%s: %s: %s", line, diag.field, diag.detail);
         assert_int_equal(bh_policy_validate(&config, NULL), BH_OK);
     }
@@ -154,7 +154,7 @@ static void lines_refused(void **state)
     size_t capacity = 0;
     while (next_line(file, &line, &capacity)) {
         struct bh_policy_event event;
-        int r = bh_replay_event_parse(line, strlen(line), &event, NULL);
+        int r = bh_policy_replay_event_parse(line, strlen(line), &event, NULL);
         if (r >= 0)
             fail_msg("accepted: %s", line);
         assert_int_equal(bh_err_exit(r), 64);
@@ -170,7 +170,7 @@ static void lines_accepted(void **state)
     while (next_line(file, &line, &capacity)) {
         struct bh_policy_event event;
         struct bh_diag diag = {0};
-        if (bh_replay_event_parse(line, strlen(line), &event, &diag) < 0)
+        if (bh_policy_replay_event_parse(line, strlen(line), &event, &diag) < 0)
             fail_msg("refused: %s: %s", line, diag.detail);
     }
 }
@@ -215,8 +215,8 @@ static void lines_are_counted(void **state)
 {
     (void)state;
     struct bh_policy_config config;
-    assert_int_equal(bh_replay_config_parse(base_config, sizeof base_config - 1, &config, NULL),
-                     BH_OK);
+    assert_int_equal(
+        bh_policy_replay_config_parse(base_config, sizeof base_config - 1, &config, NULL), BH_OK);
     for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
         struct bh_bytes printed = {0};
         uint64_t line = 0;
@@ -238,8 +238,8 @@ static void huge_numbers_are_ignored(void **state)
     for (int i = 0; i < 500; i++)
         bh_bytes_append_text(&line, ",99999999999999999999,-1e999");
     bh_bytes_append_text(&line, "],\"at\":77}");
-    assert_int_equal(bh_replay_event_parse((const char *)line.data, line.length, &event, NULL),
-                     BH_OK);
+    assert_int_equal(
+        bh_policy_replay_event_parse((const char *)line.data, line.length, &event, NULL), BH_OK);
     assert_int_equal(event.at_ns, 77);
     bh_bytes_done(&line);
 }
@@ -250,17 +250,17 @@ static void output_failure_is_told(void **state)
     struct bh_policy_config config;
     struct bh_replay replay;
     uint64_t line = 9;
-    assert_int_equal(bh_replay_config_parse(base_config, sizeof base_config - 1, &config, NULL),
-                     BH_OK);
+    assert_int_equal(
+        bh_policy_replay_config_parse(base_config, sizeof base_config - 1, &config, NULL), BH_OK);
     BH_SCOPED_FILE FILE *in = fmemopen((void *)(uintptr_t)TICK, sizeof TICK - 1, "rb");
     BH_SCOPED_FILE FILE *out = fopen("/dev/full", "wbe");
     assert_non_null(in);
     assert_non_null(out);
     setvbuf(out, NULL, _IONBF, 0);
-    bh_replay_start(&replay, &config, out);
-    assert_int_equal(bh_replay_run(&replay, in, &line, NULL), BH_E_IO);
+    bh_policy_replay_start(&replay, &config, out);
+    assert_int_equal(bh_policy_replay_run(&replay, in, &line, NULL), BH_E_IO);
     assert_int_equal(line, 0);
-    bh_replay_done(&replay);
+    bh_policy_replay_done(&replay);
 }
 
 int main(void)

@@ -133,15 +133,15 @@ static int replay(const struct writer *writer, const char *config_text, char **r
     struct bh_replay replay;
     uint64_t line = 9;
     size_t length = 0;
-    assert_int_equal(bh_replay_config_parse(config_text, strlen(config_text), &config, NULL),
+    assert_int_equal(bh_policy_replay_config_parse(config_text, strlen(config_text), &config, NULL),
                      BH_OK);
     BH_SCOPED_FILE FILE *in = fmemopen(writer->bytes.data, writer->bytes.length, "rb");
     FILE *out = open_memstream(ret_printed, &length);
     assert_non_null(in);
     assert_non_null(out);
-    bh_replay_start(&replay, &config, out);
-    int r = bh_replay_run(&replay, in, &line, NULL);
-    bh_replay_done(&replay);
+    bh_policy_replay_start(&replay, &config, out);
+    int r = bh_policy_replay_run(&replay, in, &line, NULL);
+    bh_policy_replay_done(&replay);
     fclose(out);
     assert_int_equal(line, 0);
     return r;
@@ -314,7 +314,7 @@ static void samples_beside_a_journal(void **state)
     (void)state;
     struct writer run;
     struct writer samples;
-    struct bh_replay_journal journal = {0};
+    struct bh_policy_replay_journal journal = {0};
     a_run(&run);
     begin_header(&samples);
     put_sample(&samples, 1000, 91);
@@ -324,7 +324,7 @@ static void samples_beside_a_journal(void **state)
     put_sample(&samples, 2100, 50);
     int fd = file_of(&run);
     int fds[] = {-1, file_of(&samples)};
-    assert_int_equal(bh_replay_journal_load(fd, fds, &journal, NULL), BH_OK);
+    assert_int_equal(bh_policy_replay_journal_load(fd, fds, &journal, NULL), BH_OK);
     const uint64_t expected[][2] = {{0, 80},     {950, 90},   {1000, 91}, {1500, 95},
                                     {1900, 100}, {1949, 102}, {2100, 50}};
     assert_int_equal(journal.count, 8);
@@ -333,11 +333,11 @@ static void samples_beside_a_journal(void **state)
         assert_int_equal(journal.events[i].sample.bytes, expected[i][1]);
     }
     assert_int_equal(journal.events[7].kind, BH_POLICY_EVENT_PROCESS_EXITED);
-    bh_replay_journal_done(&journal);
+    bh_policy_replay_journal_done(&journal);
     /* the samples file alone; its own copy beside it is not added to it */
-    assert_int_equal(bh_replay_journal_load(fds[1], fds, &journal, NULL), BH_OK);
+    assert_int_equal(bh_policy_replay_journal_load(fds[1], fds, &journal, NULL), BH_OK);
     assert_int_equal(journal.count, 5);
-    bh_replay_journal_done(&journal);
+    bh_policy_replay_journal_done(&journal);
     close(fd);
     close(fds[1]);
     bh_bytes_done(&run.bytes);

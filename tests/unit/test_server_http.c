@@ -310,8 +310,8 @@ static void bodies_come_in_pieces(void **state)
     char answer[4096];
     int fd = connect_client(fixture);
     static const char *const pieces[] = {
-        "POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: "
-        "chunked\r\n\r\n",
+        ("POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n"),
         "10\r\n{\"command\":[\"ab\"\r\n", "5\r\n],\"li\r\n", "e\r\nmit\":\"100MiB\"}\r\n",
         "0\r\n\r\n"};
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
