@@ -176,6 +176,15 @@ static void note_host_memory(struct bh_loop *loop)
     bh_notes_put(&loop->notes, &record);
 }
 
+uint64_t bh_account_ring_bytes(const struct bh_loop *loop)
+{
+    struct bh_queue_scribe scribe;
+    if (!loop->run->queue)
+        return 0;
+    bh_queue_scribe(loop->run->queue, &scribe);
+    return scribe.recorder.ring_bytes;
+}
+
 static void take_recorder(struct bh_loop *loop)
 {
     struct bh_queue_scribe scribe;
@@ -183,7 +192,6 @@ static void take_recorder(struct bh_loop *loop)
     if (!loop->run->queue)
         return;
     bh_queue_scribe(loop->run->queue, &scribe);
-    loop->sampler.ring_bytes = scribe.recorder.ring_bytes;
     if (scribe.recorder.events == account->drained_events &&
         scribe.recorder.lost == account->drained_lost &&
         scribe.evlog_bytes == account->drained_bytes)

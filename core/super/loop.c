@@ -140,6 +140,7 @@ static void take_sample(struct bh_loop *loop)
     struct bh_sample sample;
     bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
     uint64_t cpu_before = loop->os->cpu_ns(loop->os->self);
+    loop->sampler.ring_bytes = bh_account_ring_bytes(loop);
     bool allow = bh_governor_wait_ns(&loop->schedule, &loop->governor) == 0;
     bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, &sample);
     bh_account_sample(loop, &sample);

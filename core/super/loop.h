@@ -137,6 +137,8 @@ void bh_loop_own_signals(struct bh_loop *loop, uint64_t signals);
 
 /* account.c */
 void bh_account_sample(struct bh_loop *loop, const struct bh_sample *sample);
+/* Of the recorder, mapped into the job right now, as the scribe sees it. */
+uint64_t bh_account_ring_bytes(const struct bh_loop *loop);
 /* Four times a second: what the scribe says; once a second the host's memory. */
 void bh_account_quarter(struct bh_loop *loop);
 void bh_account_publish(struct bh_loop *loop);
