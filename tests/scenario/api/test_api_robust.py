@@ -184,6 +184,50 @@ class Robust(unittest.TestCase):
         job.kill()
         job.wait(timeout=30)
 
+    def test_large_exports_to_slow_and_leaving_clients(self):
+        client = self.server.client
+        data = client.request("POST", "/v1/jobs", {"external": True, "name": "large"})
+        path = f"/v1/jobs/{data['id']}"
+        lines = []
+        for n in range(20000):
+            lines.append(json.dumps({"addr": 4096 * (n + 1), "size": 100 + n % 7, "timestamp_us": 1796004589421563 + n,
+                                     "elapsed_us": n, "action": "AllocNew", "primitive_name": "Add", "stream": 0,
+                                     "traceback": [["a.py", f"f{n % 97}", n % 1000]]}))
+        status, _, text = self.server.raw("POST", path + "/memory-events", "\n".join(lines), {
+            "Authorization": "Bearer " + self.server.token(), "Content-Type": "application/x-ndjson"})
+        self.assertEqual(status, 204, text)
+        fixture.wait_until(lambda: client.request("GET", path)["recorder"]["events"] == 20000, "the import")
+
+        def read(target, pause):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            self.addCleanup(connection.close)
+            connection.connect()
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            connection.request("GET", target, headers={"Authorization": "Bearer " + self.server.token()})
+            response = connection.getresponse()
+            self.assertEqual(response.status, 200)
+            body = bytearray()
+            while chunk := response.read(32768):
+                body += chunk
+                if pause:
+                    threading.Event().wait(0.001)
+            return bytes(body)
+
+        for target in (path + "/memory.pickle", path + "/memory-events?limit=20000&format=ndjson"):
+            fast = read(target, False)
+            self.assertGreater(len(fast), 1 << 20)  # more than the buffer between the two threads
+            slow = read(target, True)
+            self.assertEqual(fast, slow)
+            for _ in range(12):  # more than run at once: leave in the middle
+                connection = self.connect()
+                connection.sendall(b"GET " + target.encode() + b" HTTP/1.1\r\n" + self.head + b"\r\n")
+                connection.recv(100)
+                connection.close()
+            self.assertEqual(read(target, False), fast)
+        with concurrent.futures.ThreadPoolExecutor(40) as pool:
+            results = [pool.submit(client.request, "GET", path + "/timeline?points=50") for _ in range(80)]
+            self.assertEqual(len({json.dumps(r.result()) for r in results}), 1)
+
     def test_launches_at_once(self):
         results = []
 
