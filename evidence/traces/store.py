@@ -8,6 +8,7 @@ tests/support/trace_maker.h: allocations, reuses, frees and links over a bounded
 shape is stated in the result. The folder that is measured lies on the disk of --folder.
 """
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -77,6 +78,7 @@ def main() -> None:
     for name in ("log_bytes_per_event", "segment_bytes_per_event", "level_bytes_per_event",
                  "keyframe_bytes_per_event", "database_bytes_per_event", "import_rss_kb"):
         result.value(name, joined[name][-1])
+    result.value("load average at the end, 1 and 15 minutes", [os.getloadavg()[0], os.getloadavg()[2]])
     result.value("events", arguments.events)
     result.value("live_buffers", arguments.live)
     result.value("kills during the import", arguments.kills)
