@@ -41,6 +41,11 @@ enum bh_body_kind {
     BH_BODY_EVENTS,   /* JSON or NDJSON, up to BH_API_MAX_EVENTS_BODY */
 };
 
+enum bh_answer_kind {
+    BH_ANSWER_JSON,
+    BH_ANSWER_ANY, /* chosen by the query, or a type of its own: Accept is not looked at */
+};
+
 #define BH_API_MAX_BODY        (1u << 20)
 #define BH_API_MAX_EVENTS_BODY (64u << 20)
 #define BH_API_MAX_QUERY       16
@@ -55,6 +60,7 @@ struct bh_route {
     const char *pattern; /* "/v1/jobs/{id}/stop" */
     enum bh_scope scope;
     enum bh_body_kind body;
+    enum bh_answer_kind answer;
     void (*handle)(struct bh_call *call);
 };
 

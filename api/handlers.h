@@ -7,7 +7,7 @@
 
 #include "api/api_types.h"
 
-#define BH_ROUTE(method, pattern, handler, scope, body)                                            \
+#define BH_ROUTE(method, pattern, handler, scope, body, answer)                                    \
     void bh_handle_##handler(struct bh_call *call);
 #include "api/routes.def"
 #undef BH_ROUTE

@@ -5,8 +5,9 @@
 
 #include "api/handlers.h"
 
-#define BH_ROUTE(method, pattern, handler, scope, body)                                            \
-    {BH_METHOD_##method, pattern, BH_SCOPE_##scope, BH_BODY_##body, bh_handle_##handler},
+#define BH_ROUTE(method, pattern, handler, scope, body, answer)                                    \
+    {BH_METHOD_##method, pattern, BH_SCOPE_##scope, BH_BODY_##body, BH_ANSWER_##answer,            \
+     bh_handle_##handler},
 static const struct bh_route routes[] = {
 #include "api/routes.def"
 };

@@ -195,6 +195,37 @@ static int check_type(const struct bh_route *route, const struct bh_gate_request
                       "Send the body as application/json (curl: --json).");
 }
 
+/* Whether one entry of an Accept header, without its parameters, covers application/json. */
+static bool covers_json(const char *entry, size_t length)
+{
+    static const char *const ranges[] = {"*/*", "application/*", "application/json",
+                                         "application/problem+json"};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (strlen(ranges[i]) == length && strncasecmp(entry, ranges[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int check_accept(const struct bh_route *route, const char *accept, struct bh_diag *diag)
+{
+    if (!accept || !*accept || route->answer == BH_ANSWER_ANY)
+        return BH_OK;
+    while (*accept) {
+        accept += strspn(accept, " \t,");
+        size_t length = strcspn(accept, ",");
+        size_t name = strcspn(accept, ",; \t");
+        const char *zero = strstr(accept, "q=0");
+        bool refused = zero && zero < accept + length &&
+                       strspn(zero + 3, ".0 \t") + 3 == (size_t)(accept + length - zero);
+        if (covers_json(accept, name) && !refused)
+            return BH_OK;
+        accept += length;
+    }
+    return bh_err_set(diag, BH_E_NOT_ACCEPTABLE, NULL,
+                      "This route answers application/json. Accept that.");
+}
+
 static int check_route(int match, const struct bh_gate_request *request,
                        const struct bh_gate_pass *pass, struct bh_diag *diag)
 {
@@ -228,5 +259,6 @@ int bh_gate_check(struct bh_gate *gate, const struct bh_gate_request *request, s
     if (!open && ret_pass->scope < ret_pass->route->scope)
         return bh_err_set(diag, BH_E_FORBIDDEN_SCOPE, NULL,
                           "This token may not do that. Use one with a wider scope.");
-    return check_type(ret_pass->route, request, diag);
+    result = check_type(ret_pass->route, request, diag);
+    return result < 0 ? result : check_accept(ret_pass->route, request->accept, diag);
 }

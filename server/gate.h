@@ -1,6 +1,7 @@
 /* The checks that every request passes before a handler sees it, in the order of api.md section 9:
  * uid (socket), Host 421, request rate 429, token 401, Origin and Sec-Fetch 403, CSRF 403, route
- * 404 or 405, scope 403, content type 415. Pure but for the rate bucket: the HTTP layer hands in
+ * 404 or 405, scope 403, content type 415, answer type
+ * 406. Pure but for the rate bucket: the HTTP layer hands in
  * what the request said.
  *
  * Over the unix socket the peer's uid replaces Host, token and Origin. */
@@ -32,7 +33,7 @@ struct bh_gate_request {
     const char *path;
     const char *authority; /* of an absolute-form target; NULL = origin form */
     unsigned host_count;
-    const char *host, *origin, *fetch_site, *authorization, *cookie, *csrf, *content_type;
+    const char *host, *origin, *fetch_site, *authorization, *cookie, *csrf, *content_type, *accept;
     bool has_body;
     bool is_static; /* path is in the allow-list of files */
 };

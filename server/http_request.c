@@ -140,6 +140,7 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
         {"Cookie", &request->cookie},
         {"X-Bulkhead-CSRF", &request->csrf},
         {"Content-Type", &request->content_type},
+        {"Accept", &request->accept},
     };
     (void)kind;
     if (!value)

@@ -210,6 +210,32 @@ static void order_of_checks(void **state)
     assert_int_equal(check(fixture, &request), 0);
 }
 
+static void accepted_answers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct bh_gate_request request = plain(fixture, BH_METHOD_GET, "/v1/jobs");
+    static const char *const good[] = {"",
+                                       "*/*",
+                                       "application/json",
+                                       "APPLICATION/JSON; charset=utf-8",
+                                       "text/html, application/*;q=0.5",
+                                       "text/html,*/*;q=0.8"};
+    static const char *const bad[] = {"text/html", "image/png, text/*", "application/json;q=0",
+                                      "application/json; q=0.00, text/html", "application/jsonx"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        request.accept = good[i];
+        if (check(fixture, &request) < 0)
+            fail_msg("Accept: %s was refused", good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        request.accept = bad[i];
+        if (check(fixture, &request) != BH_E_NOT_ACCEPTABLE)
+            fail_msg("Accept: %s was taken", bad[i]);
+    }
+    request.path = "/v1/events"; /* a type of its own */
+    assert_int_equal(check(fixture, &request), 0);
+}
+
 static void origins(void **state)
 {
     struct fixture *fixture = *state;
@@ -383,6 +409,7 @@ int main(void)
         cmocka_unit_test(tunnelled_hosts),
         cmocka_unit_test(tokens_and_scopes),
         cmocka_unit_test(order_of_checks),
+        cmocka_unit_test(accepted_answers),
         cmocka_unit_test(origins),
         cmocka_unit_test(sessions),
         cmocka_unit_test(failed_logins_are_limited),
