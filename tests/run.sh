@@ -86,7 +86,7 @@ run_cmocka() {
 }
 # a Python file of unittest cases
 run_unittest() {
-    local label=$1 file=$2 log="$work/unittest.log" status total f s
+    local label=$1 file=$2 log="$work/unittest.log" status total whole p f s
     (cd "$(dirname "$file")" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/tests/support:$root/api/client/python" \
         timeout 600 "$BULKHEAD_PYTHON" -m unittest -v "$(basename "$file" .py)") >"$log" 2>&1
     status=$?
@@ -94,9 +94,12 @@ run_unittest() {
     f=$(grep -cE '^(FAIL|ERROR): ' "$log")
     s=$(grep -oE 'skipped=[0-9]+' "$log" | tail -1 | cut -d= -f2)
     s=${s:-0}
+    # a class or module that is skipped or fails as a whole counts as one, and "Ran" leaves it out
+    whole=$(grep -cE '^(setUp(Class|Module) .* skipped|(FAIL|ERROR): setUp(Class|Module) )' "$log")
     if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
-    [ "$total" -gt 0 ] || { f=$((f > 0 ? f : 1)); total=$f; }
-    count "$label" $((total - f - s)) "$f" "$s" "$log"
+    if [ "$total" -eq 0 ] && [ "$s" -eq 0 ] && [ "$f" -eq 0 ]; then f=1; fi
+    p=$((total + whole - f - s))
+    count "$label" $((p > 0 ? p : 0)) "$f" "$s" "$log"
 }
 run_node_tests() {
     local label=$1 log="$work/node.log" status p f s
