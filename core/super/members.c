@@ -95,7 +95,8 @@ static void take_facts(struct bh_members *members, struct bh_member *member,
         if (first)
             note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_REPARENTED, NULL);
     }
-    if (facts->image_token != member->image_token && !member->zombie) {
+    /* who is exiting has no memory image any more: that is no new one */
+    if (facts->image_token != member->image_token && !member->zombie && !facts->exiting) {
         member->image_token = facts->image_token;
         member->borrows_memory = false;
         /* what it shared with its relatives falls to them, as if it had died */
