@@ -15,6 +15,7 @@
 
 struct delivery {
     uint32_t reached, missing, denied, failed;
+    struct bh_mono first_at; /* the first one that was reached */
 };
 
 static void deliver(struct bh_loop *loop, struct bh_member *member, int signal,
@@ -22,7 +23,8 @@ static void deliver(struct bh_loop *loop, struct bh_member *member, int signal,
 {
     int result = loop->os->proc_signal(loop->os->self, &member->proc, signal);
     if (result == BH_OK) {
-        delivery->reached++;
+        if (delivery->reached++ == 0)
+            delivery->first_at = loop->os->now(loop->os->self);
         if (member->proc.pid == loop->members.root_pid)
             loop->ours_reached_root[signal] = true;
     } else if (result == BH_E_NOT_FOUND) {
@@ -51,11 +53,12 @@ static void note_signal(struct bh_loop *loop, int signal, const char *reason,
     record.signal.target = BH_TARGET_TREE;
     record.signal.result = result_of(delivery);
     record.signal.reached = delivery->reached;
-    record.signal.decision_to_signal_ns = record.at.ns - decided_at_ns;
+    record.signal.decision_to_signal_ns =
+        (delivery->reached ? delivery->first_at.ns : record.at.ns) - decided_at_ns;
     (void)snprintf(record.signal.reason, sizeof record.signal.reason, "%s", reason);
     struct bh_account *account = &loop->account;
     if (delivery->reached && account->first_signal_at.ns == 0) {
-        account->first_signal_at = record.at;
+        account->first_signal_at = delivery->first_at;
         account->bytes_at_signal = account->charge.value;
         account->decision_to_signal_ns = (struct bh_observed){
             .status = BH_VALUE_AVAILABLE, .value = record.signal.decision_to_signal_ns};
@@ -115,8 +118,10 @@ bool bh_loop_kill_tree(struct bh_loop *loop, const char *reason, uint64_t decide
     /* a retry is for everybody who still is there */
     for (size_t i = 0; i < loop->members.count; i++)
         loop->members.items[i].kill_sent = false;
-    /* the group's own KILL reaches also whom no look has found yet; the walk counts and reaches who
-     * left the group */
+    /* those we hold first: nothing can make that wait, while the group's own KILL takes locks of
+     * the whole system. It reaches also whom no look has found yet; the walk then counts and
+     * reaches who left the group */
+    kill_known(loop, &delivery);
     if (loop->cgroup.kill)
         (void)loop->os->cgroup_kill(loop->os->self, &loop->cgroup);
     chase(loop, &delivery);
