@@ -139,7 +139,6 @@ static void take_sample(struct bh_loop *loop)
 {
     struct bh_sample sample;
     bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
-    uint64_t cpu_before = loop->os->cpu_ns(loop->os->self);
     loop->sampler.ring_bytes = bh_account_ring_bytes(loop);
     bool allow = bh_governor_wait_ns(&loop->schedule, &loop->governor) == 0;
     bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, &sample);
@@ -153,8 +152,10 @@ static void take_sample(struct bh_loop *loop)
                    .has_bytes = sample.bytes.status == BH_VALUE_AVAILABLE}};
     bh_loop_feed(loop, &event);
     struct bh_mono now = loop->os->now(loop->os->self);
-    bh_governor_pay(&loop->schedule, &loop->governor, now.ns,
-                    loop->os->cpu_ns(loop->os->self) - cpu_before);
+    /* all that was used since the last reading: waking up and waiting cost as much as a reading */
+    uint64_t cpu_ns = loop->os->cpu_ns(loop->os->self);
+    bh_governor_pay(&loop->schedule, &loop->governor, now.ns, cpu_ns - loop->paid_cpu_ns);
+    loop->paid_cpu_ns = cpu_ns;
     struct bh_schedule_reading reading = {.now_ns = bh_loop_policy_time(loop, now),
                                           .bound_bytes = sample.bytes.value,
                                           .growth_bytes_s = loop->account.growth_bytes_s,
@@ -274,6 +275,7 @@ int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag)
     follow_channel(loop);
     bh_policy_start(&loop->config, &loop->policy);
     bh_governor_start(&loop->schedule, now.ns, &loop->governor);
+    loop->paid_cpu_ns = loop->os->cpu_ns(loop->os->self);
     /* a root that is gone already is reaped by the first turn: that is no failure */
     int result = bh_members_set_root(&loop->members, root_pid);
     const struct bh_member *root = bh_members_find(&loop->members, root_pid);
