@@ -149,13 +149,14 @@ static void add_up(struct bh_sampler *sampler)
     bh_charge_total_finish(&sampler->total, sampler->tree);
 }
 
-static void read_rollups(struct bh_sampler *sampler)
+/* Of all who can share, or of those alone that no round has seen yet. */
+static void read_rollups(struct bh_sampler *sampler, bool newcomers)
 {
-    bh_charge_round_begin(sampler->tree);
     for (size_t i = 0; i < sampler->members->count; i++) {
         struct bh_member *member = &sampler->members->items[i];
         struct bh_charge_rollup rollup;
-        if (!member->charge.can_share || member->zombie || member->borrows_memory)
+        if (!member->charge.can_share || member->zombie || member->borrows_memory ||
+            (newcomers && member->charge.in_round))
             continue;
         int result = sampler->os->proc_rollup(sampler->os->self, &member->proc, &rollup);
         if (result == BH_OK) {
@@ -191,7 +192,8 @@ static void exact_round(struct bh_sampler *sampler)
             (void)read_all(sampler, now);
             settle_shared(sampler);
         }
-        read_rollups(sampler);
+        bh_charge_round_begin(sampler->tree);
+        read_rollups(sampler, false);
         sampler->exact_rounds++;
         if (!is_disturbed(sampler))
             break;
@@ -281,6 +283,8 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         if (took_ns > QUICK_ROUND_NS) {
             captured = sampler->os->now(sampler->os->self);
             complete = read_all(sampler, captured);
+            settle_shared(sampler);
+            read_rollups(sampler, true); /* born meanwhile, perhaps the larger part of the sum */
             add_up(sampler);
         }
     } else if (complete && !kernel) {
