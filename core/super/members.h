@@ -21,11 +21,12 @@ struct bh_member {
     struct bh_charge_member charge;
     int parent_pid, group, session;
     uint64_t image_token;
-    uint64_t shared_bytes;  /* of the last fast reading */
-    uint64_t shmem_bytes;   /* of the last status reading */
-    struct bh_mono rest_at; /* last reading of status and facts */
-    bool has_reading;       /* a usable fast reading exists */
-    bool zombie;            /* holds nothing, waits to be reaped by its parent */
+    uint64_t shared_bytes;                /* of the last fast reading */
+    uint64_t shmem_bytes;                 /* of the last status reading */
+    struct bh_mono rest_at;               /* last reading of status and facts */
+    uint64_t rest_bytes, rest_anon_bytes; /* what status and the quick reading said then */
+    bool has_reading;                     /* a usable fast reading exists */
+    bool zombie;                          /* holds nothing, waits to be reaped by its parent */
     bool left_group, left_session, reparented;
     bool borrows_memory; /* runs in its parent's memory until it execs (vfork) */
     bool has_relatives;  /* another member has the same image: they can share pages */

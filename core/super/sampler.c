@@ -17,6 +17,8 @@ static void read_rest(struct bh_sampler *sampler, struct bh_member *member, stru
     bh_members_refresh(sampler->members, member);
     if (result < 0)
         return; /* it is ending: the next fast reading says how */
+    member->rest_bytes = rest.rest_bytes;
+    member->rest_anon_bytes = member->charge.anon_bytes;
     member->charge.rest_bytes = rest.rest_bytes;
     member->shmem_bytes = rest.shmem_bytes;
     member->rest_at = now;
@@ -42,6 +44,15 @@ static bool still_borrows(struct bh_sampler *sampler, struct bh_member *member)
     if (!member->borrows_memory)
         member->rest_due = sampler->members->changed = true;
     return member->borrows_memory;
+}
+
+/* New pages come with page tables, 8 bytes each, that only status shows: counted until it is read.
+ */
+static uint64_t with_tables(const struct bh_member *member)
+{
+    uint64_t anon = member->charge.anon_bytes;
+    uint64_t growth = anon > member->rest_anon_bytes ? anon - member->rest_anon_bytes : 0;
+    return member->rest_bytes + growth / 512;
 }
 
 enum reading {
@@ -76,7 +87,9 @@ static enum reading read_member(struct bh_sampler *sampler, struct bh_member *me
     member->has_reading = true;
     if (rest)
         read_rest(sampler, member, now);
-    else if (member->charge.in_round)
+    else
+        member->charge.rest_bytes = with_tables(member);
+    if (!rest && member->charge.in_round)
         bh_members_refresh(sampler->members, member); /* minflt bounds hidden copy-on-write */
     return READ_GOOD;
 }
