@@ -89,8 +89,6 @@ static enum reading read_member(struct bh_sampler *sampler, struct bh_member *me
         read_rest(sampler, member, now);
     else
         member->charge.rest_bytes = with_tables(member);
-    if (!rest && member->charge.in_round)
-        bh_members_refresh(sampler->members, member); /* minflt bounds hidden copy-on-write */
     return READ_GOOD;
 }
 
@@ -160,6 +158,24 @@ static void add_up(struct bh_sampler *sampler)
                                 sampler->page_bytes);
     }
     bh_charge_total_finish(&sampler->total, sampler->tree);
+}
+
+/* minflt bounds hidden copy-on-write. Below the bands nobody needs that each time: the plain sum,
+ * which counts every shared page in full, stays below them as well. */
+static void read_written(struct bh_sampler *sampler, const struct bh_policy_bands *bands)
+{
+    bool any = false;
+    if (!bands || sampler->total.upper_bytes < bands->warning_bytes)
+        return;
+    for (size_t i = 0; i < sampler->members->count; i++) {
+        struct bh_member *member = &sampler->members->items[i];
+        if (!member->charge.in_round || member->zombie)
+            continue;
+        bh_members_refresh(sampler->members, member);
+        any = true;
+    }
+    if (any)
+        add_up(sampler);
 }
 
 /* Of all who can share, or of those alone that no round has seen yet. */
@@ -284,6 +300,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     bool complete = read_all(sampler, captured);
     settle_shared(sampler);
     add_up(sampler);
+    read_written(sampler, bands);
     bool kernel = take_kernel_charge(sampler);
     enum round_wish wish = complete && !kernel ? wish_round(sampler, bands) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
