@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 
 install=1 once=0
-state=${BULKHEAD_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/bulkhead}
+home_state=${XDG_STATE_HOME:-$HOME/.local/state}/bulkhead
+state=${BULKHEAD_STATE:-$home_state}
 while [ $# -gt 0 ]; do
     case "$1" in
     --no-install) install=0 ;;
@@ -45,9 +46,15 @@ export BULKHEAD_VENV=${BULKHEAD_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/bulkhead/v
 python=$BULKHEAD_VENV/bin/python3
 [ -x "$python" ] || fail "no MLX in $BULKHEAD_VENV; run without --no-install"
 
-say "building (build/release)"
+# progress: on a terminal, the newest of the lines read, in place; elsewhere nothing
+progress() {
+    [ -t 1 ] || { cat >/dev/null; return; }
+    while IFS= read -r line; do printf '\r   %-72.72s' "$line"; done
+    printf '\r%-75s\r' ''
+}
+say "building (build/release; the first time takes a minute or two)"
 log=$(mktemp "${TMPDIR:-/tmp}/bulkhead-build.XXXXXX")
-{ cmake --preset release && cmake --build build/release; } >"$log" 2>&1 || fail "the build failed" "$log"
+{ cmake --preset release && cmake --build build/release; } 2>&1 | tee "$log" | progress || fail "the build failed" "$log"
 rm -f "$log"
 bin=$root/build/release/bin
 
@@ -125,6 +132,10 @@ if [ $once -eq 1 ]; then
     fi
 else
     link=$("$bin/bulkheadd" --login-link --state "$state" | grep -o 'http[^ ]*' | head -n 1)
-    say "page:          $link"
+    say "page:          $link   (works once; bulkhead open prints another)"
     [ -z "$started" ] || say "the server keeps running as process $started; stop it with: kill $started"
+    say "your own program, in any shell (this python3 has MLX):"
+    printf '   export PATH=%q:$PATH\n' "$bin"
+    [ "$state" = "$home_state" ] || printf '   export BULKHEAD_STATE=%q\n' "$state"
+    printf '   bulkhead run --limit 6GiB -- %q train.py\n' "$python"
 fi
