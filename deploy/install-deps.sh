@@ -41,13 +41,14 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null 2>&1; then
-            echo "These packages are missing and need root to install:" >&2
-            echo "  apt-get install ${missing[*]}" >&2
+            echo "These packages are missing, and there is no sudo here. As root:" >&2
+            echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+            echo "Then start this again; it needs no more rights after that." >&2
             exit 77
         fi
-        as_root=(sudo)
+        as_root=(sudo env DEBIAN_FRONTEND=noninteractive) # sudo keeps no environment
     fi
-    say "installing ${missing[*]}"
+    say "installing by apt (takes a minute or two): ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
