@@ -342,16 +342,6 @@ static void note_peak_members(struct bh_loop *loop)
     }
 }
 
-/* Member records that a fork storm pushed aside are losses, and said as such. */
-static void note_unsaid(struct bh_loop *loop)
-{
-    if (!loop->notes.members_unsaid)
-        return;
-    struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_LOSSES);
-    record.losses.records = loop->notes.members_unsaid;
-    bh_notes_put(&loop->notes, &record);
-}
-
 static void note_empty(struct bh_loop *loop)
 {
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_EMPTY);
@@ -367,7 +357,6 @@ void bh_account_outcome(struct bh_loop *loop, int error)
     struct bh_account *account = &loop->account;
     note_peak_members(loop);
     note_host_memory(loop);
-    note_unsaid(loop);
     if (loop->empty && loop->launched)
         note_empty(loop);
     struct bh_outcome_facts facts = facts_of(loop, error);
