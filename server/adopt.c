@@ -107,6 +107,10 @@ void bh_supervise_look(struct bh_job *job)
 {
     if (job->ended || job->busy || job->link || job->spec->external || job->dirfd < 0)
         return;
+    if (job->importing) { /* it may be removed here, and the import still looks at it */
+        bh_feed_look_later(job->app->feed, job);
+        return;
+    }
     bh_supervise_read_anchor(job);
     if (!job->has_status)
         read_status(job);

@@ -1,5 +1,6 @@
 """The server dies and comes back: nothing is lost, live jobs are found again."""
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -81,6 +82,21 @@ class Restart(unittest.TestCase):
                 self.assertEqual((outcome["kind"], outcome["cause"]), ("supervisor_lost", "supervisor_lost"), whole)
                 self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report")["outcome"]["kind"],
                                  "supervisor_lost")
+
+    def test_a_run_directory_that_somebody_removed(self):
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            pid = server.client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]
+            folder = os.path.join(server.state, "jobs", job.id)
+            # its supervisor goes on writing there: again until it is gone
+            fixture.wait_until(lambda: shutil.rmtree(folder, ignore_errors=True) or not os.path.exists(folder),
+                               "the directory is gone")
+            server.kill9()
+            os.kill(pid, signal.SIGKILL)
+            server.start()
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}")["state"], "failed_to_start")
+            self.assertEqual(server.client.launch(["/bin/true"], mode="observe", record=False).wait(timeout=30).state,
+                             "finished")
 
     def test_retention(self):
         with fixture.server("--keep-jobs", "3") as server:
