@@ -202,7 +202,7 @@ class Odd(HostileTest):
 
     def test_process_namespace(self):
         """Its first process adopts the orphans inside: all of them are ours all the same."""
-        done = subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True)
+        done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True)
         if done.returncode:
             self.skipTest("no process namespace here")
         job = self.job("unshare", "--pid", "--fork", "--mount-proc", load_program(), "grow", "anon", 128 * MIB, 512 * MIB,
