@@ -42,7 +42,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null 2>&1; then
             echo "These packages are missing, and there is no sudo here. As root:" >&2
-            echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+            echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
             echo "Then start this again; it needs no more rights after that." >&2
             exit 77
         fi
