@@ -132,7 +132,7 @@ if [ $once -eq 1 ]; then
     fi
 else
     link=$("$bin/bulkheadd" --login-link --state "$state" | grep -o 'http[^ ]*' | head -n 1)
-    say "page:          $link   (works once; bulkhead open prints another)"
+    say "page:          $link   (valid 10 minutes, once; "bulkhead open" prints another)"
     [ -z "$started" ] || say "the server keeps running as process $started; stop it with: kill $started"
     say "your own program, in any shell (this python3 has MLX):"
     printf '   export PATH=%q:$PATH\n' "$bin"
