@@ -90,7 +90,7 @@ print("" if value is None else value)' "$1"; }
 spec=$("$python" -c 'import json, sys
 print(json.dumps({"command": sys.argv[1:], "limit": "1GiB"}))' "$python" "$root/deploy/demo/leaky.py")
 say "launching a program that leaks, with a limit of 1 GiB:"
-printf "   curl --unix-socket %s --json '%s' http://localhost/jobs\n" "$socket" "$spec"
+printf "   curl --unix-socket %q --json '%s' http://localhost/jobs\n" "$socket" "$spec"
 answer=$(api --json "$spec" http://localhost/jobs) || fail "the launch was refused: $answer"
 id=$(field id <<<"$answer")
 [ -n "$id" ] || fail "no job id in: $answer"
