@@ -53,14 +53,19 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/bulkhead-tests.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 wanted() { [ -z "$only" ] || [[ "$only" == *",$1,"* ]]; }
-say() { printf '\n== %s (%ds)\n' "$*" "$SECONDS"; }
-# count NAME PASSED FAILED SKIPPED [LOG]: adds a group's numbers; a failed group shows its log
+say() { printf '\n== %s (%ds)\n' "$*" "$SECONDS"; counted=$SECONDS; }
+# count NAME PASSED FAILED SKIPPED [LOG]: adds a group's numbers and says how long it took; a failed group
+# shows its log, of unittest only what is below the list of the tests
+counted=0
 count() {
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-    printf '%-34s %5d passed %4d failed %4d skipped\n' "$1" "$2" "$3" "$4"
+    printf '%-34s %5d passed %4d failed %4d skipped %5ds\n' "$1" "$2" "$3" "$4" $((SECONDS - counted))
+    counted=$SECONDS
     if [ "$3" -gt 0 ]; then
         failures+=("$1")
-        if [ -n "${5:-}" ]; then tail -n 150 "$5"; fi
+        if [ -n "${5:-}" ]; then
+            if grep -q '^=\{70\}$' "$5"; then sed -n '/^=\{70\}$/,$p' "$5"; else cat "$5"; fi | tail -n 150
+        fi
     fi
 }
 # check NAME COMMAND…: one test that passes when the command exits 0
