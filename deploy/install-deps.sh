@@ -4,8 +4,8 @@
 #
 # usage: install-deps.sh build|run|test
 #   build  compiler, libraries, node and npm for the dashboard
-#   run    build, and a virtual environment with MLX (the CPU build) for the demonstration
-#   test   run, and what the tests use: clang tools, Chromium, mlx-lm
+#   run    build, and a virtual environment with MLX (the CPU build, which wants g++ for mx.compile)
+#   test   run, and what the tests use: clang tools, Chromium, mlx-lm, a few ordinary programs
 #
 # The virtual environment is $BULKHEAD_VENV, default ${XDG_CACHE_HOME:-~/.cache}/bulkhead/venv.
 set -euo pipefail
@@ -26,9 +26,10 @@ packages=(gcc libc6-dev cmake ninja-build pkg-config git ca-certificates curl
 if ! command -v npm >/dev/null 2>&1; then
     packages+=(nodejs npm) # a vendor's nodejs conflicts with Debian's npm: only where there is none
 fi
-[ "$what" = build ] || packages+=(python3 python3-venv)
+[ "$what" = build ] || packages+=(python3 python3-venv g++) # MLX compiles fused kernels at run time, with g++
 if [ "$what" = test ]; then
-    packages+=(clang-14 clang-format-14 llvm-14 libclang-rt-14-dev chromium binutils procps)
+    packages+=(clang-14 clang-format-14 llvm-14 libclang-rt-14-dev chromium binutils procps
+        make bzip2 xz-utils zstd) # ordinary programs that must run unharmed under supervision
 fi
 
 missing=()
