@@ -94,6 +94,17 @@ static int cgroup_events(void *self, const struct bh_cgroup *cgroup,
     return BH_OK;
 }
 
+static int cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
+                          size_t capacity, size_t *ret_count)
+{
+    (void)self;
+    (void)cgroup;
+    (void)ret_pids;
+    (void)capacity;
+    (void)ret_count;
+    return BH_E_UNSUPPORTED; /* the script's members are found by their parents */
+}
+
 static int cgroup_kill(void *self, const struct bh_cgroup *cgroup)
 {
     struct bh_fake *fake = self;
@@ -129,6 +140,7 @@ void bh_fake_fill_host(struct bh_platform *platform)
     platform->cgroup_limit = cgroup_limit;
     platform->cgroup_charge = cgroup_charge;
     platform->cgroup_events = cgroup_events;
+    platform->cgroup_members = cgroup_members;
     platform->cgroup_kill = cgroup_kill;
     platform->cgroup_populated = cgroup_populated;
     platform->cgroup_remove = cgroup_remove;

@@ -244,6 +244,7 @@ static const struct bh_platform linux_platform = {
     .cgroup_limit = bh_linux_cgroup_limit,
     .cgroup_charge = bh_linux_cgroup_charge,
     .cgroup_events = bh_linux_cgroup_events,
+    .cgroup_members = bh_linux_cgroup_members,
     .cgroup_kill = bh_linux_cgroup_kill,
     .cgroup_populated = bh_linux_cgroup_populated,
     .cgroup_remove = bh_linux_cgroup_remove,

@@ -215,13 +215,14 @@ static const char *make_below(const char *root, const char *group,
         bh_linux_cgroup_remove(NULL, cgroup);
         return "processes cannot be moved into a control group here";
     }
+    cgroup->procs_fd = openat(cgroup->dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     cgroup->made = true;
     detect(cgroup);
     return cgroup->memory ? NULL : "the memory controller is not available to our control group";
 }
 
 static const struct bh_cgroup no_cgroup = {
-    .dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1};
+    .dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1, .procs_fd = -1};
 
 /* Below our own group; where that cannot have the memory controller because processes sit in it
  * (every group but the root), beside it. */
@@ -306,6 +307,15 @@ int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
     return BH_OK;
 }
 
+int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
+                            size_t capacity, size_t *ret_count)
+{
+    (void)self;
+    return cgroup->procs_fd < 0
+               ? BH_E_UNSUPPORTED
+               : bh_linux_read_pids(cgroup->procs_fd, ret_pids, capacity, ret_count);
+}
+
 int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup)
 {
     (void)self;
@@ -336,6 +346,7 @@ void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup)
     close_one(&cgroup->stat_fd);
     close_one(&cgroup->swap_fd);
     close_one(&cgroup->events_fd);
+    close_one(&cgroup->procs_fd);
     close_one(&cgroup->dir_fd);
     if (cgroup->path[0])
         (void)rmdir(cgroup->path);

@@ -168,6 +168,16 @@ int bh_linux_proc_children(void *self, struct bh_proc *proc, bool relist, int *r
     return list.full ? BH_E_TOO_LONG : BH_OK;
 }
 
+int bh_linux_read_pids(int fd, int *ret_pids, size_t capacity, size_t *ret_count)
+{
+    struct pid_list list = {.pids = ret_pids, .capacity = capacity};
+    int result = read_children(fd, &list);
+    if (result < 0)
+        return result;
+    *ret_count = list.count;
+    return list.full ? BH_E_TOO_LONG : BH_OK;
+}
+
 int bh_linux_own_children(void *self, int *ret_pids, size_t capacity, size_t *ret_count)
 {
     (void)self;

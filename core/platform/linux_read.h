@@ -43,6 +43,8 @@ int bh_linux_proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_roll
 /* linux_children.c */
 int bh_linux_proc_children(void *self, struct bh_proc *proc, bool relist, int *ret_pids,
                            size_t capacity, size_t *ret_count);
+/* Numbers of a kernel list ("12 34 " or one a line) that may be longer than one piece. */
+int bh_linux_read_pids(int fd, int *ret_pids, size_t capacity, size_t *ret_count);
 int bh_linux_own_children(void *self, int *ret_pids, size_t capacity, size_t *ret_count);
 int bh_linux_births(void *self, uint64_t *ret_token);
 
@@ -61,6 +63,8 @@ int bh_linux_cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t m
 int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
 int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
                            struct bh_cgroup_events *ret_events);
+int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
+                            size_t capacity, size_t *ret_count);
 int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup);
 int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup);
 void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup);

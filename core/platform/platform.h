@@ -89,6 +89,7 @@ struct bh_cgroup {
     int dir_fd;                /* the rest only while made */
     int stat_fd, swap_fd;      /* memory.stat, memory.swap.current; -1 without */
     int events_fd;             /* memory.events, -1 without */
+    int procs_fd;              /* cgroup.procs, for reading */
     char path[1024];           /* absolute */
     char procs_path[1088];     /* absolute, of cgroup.procs: for struct bh_launch */
 };
@@ -207,6 +208,9 @@ struct bh_platform {
     int (*cgroup_charge)(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
     int (*cgroup_events)(void *self, const struct bh_cgroup *cgroup,
                          struct bh_cgroup_events *ret_events);
+    /* Processes in the group, as proc_children. */
+    int (*cgroup_members)(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
+                          size_t capacity, size_t *ret_count);
     int (*cgroup_kill)(void *self, const struct bh_cgroup *cgroup);
     /* 1, 0, or an error when unknown. */
     int (*cgroup_populated)(void *self, const struct bh_cgroup *cgroup);

@@ -25,6 +25,7 @@ void bh_loop_make_cgroup(struct bh_loop *loop)
     (void)loop->os->cgroup_make(loop->os->self, &wish, &loop->cgroup, loop->cgroup_reason,
                                 sizeof loop->cgroup_reason);
     loop->sampler.cgroup = &loop->cgroup;
+    loop->members.cgroup = loop->cgroup.made ? &loop->cgroup : NULL;
     /* for whoever cleans up after a decider that was killed */
     if (loop->cgroup.made && loop->run->runtime_fd >= 0)
         (void)bh_io_replace(loop->run->runtime_fd, BH_RUN_CGROUP_NAME, loop->cgroup.path,

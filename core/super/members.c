@@ -301,6 +301,23 @@ static size_t scan_own(struct bh_members *members)
     return admit_all(members, pids, count);
 }
 
+/* Whether the group's list and our own children are all known: then nobody was born in the tree
+ * since the last look, whoever was born elsewhere on the host. A member that was moved out of the
+ * group can hide its children from this; the full look once a second does not use it. */
+static bool is_group_known(struct bh_members *members)
+{
+    static int pids[CHILDREN_AT_ONCE];
+    size_t count = 0;
+    if (!members->cgroup || members->os->cgroup_members(members->os->self, members->cgroup, pids,
+                                                        CHILDREN_AT_ONCE, &count) != BH_OK)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!bh_members_find(members, pids[i]))
+            return false;
+    }
+    return true;
+}
+
 size_t bh_members_scan(struct bh_members *members, bool force, bool relist)
 {
     uint64_t births = 0;
@@ -308,6 +325,11 @@ size_t bh_members_scan(struct bh_members *members, bool force, bool relist)
     bool nothing_born = births_known && members->births_known && births == members->births;
     if (nothing_born && !force && !members->incomplete)
         return 0;
+    if (!force && !members->incomplete && members->births_known && is_group_known(members) &&
+        scan_own(members) == 0) {
+        members->births = births;
+        return 0;
+    }
     members->incomplete = false;
     /* members first, ourselves last: who moves to us while we look is then still seen. Newcomers
      * are appended, so this pass visits them too. */

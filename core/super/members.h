@@ -39,6 +39,7 @@ struct bh_member {
 struct bh_members {
     const struct bh_platform *os;
     struct bh_notes *notes;
+    const struct bh_cgroup *cgroup; /* where there is one: lists newcomers in one reading */
     int root_pid, root_group, root_session;
     struct bh_member items[BH_MEMBERS_MAX];
     size_t count;

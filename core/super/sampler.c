@@ -137,12 +137,14 @@ static void settle_shared(struct bh_sampler *sampler)
     if (members->changed)
         find_relatives(members);
     uint64_t left = sampler->ring_bytes;
+    sampler->sharers = 0;
     for (size_t i = 0; i < members->count; i++) {
         struct bh_member *member = &members->items[i];
         uint64_t own = member->shmem_bytes < left ? member->shmem_bytes : left;
         member->charge.ring_bytes = own;
         member->charge.can_share = member->has_relatives || member->shmem_bytes > own;
         left -= own;
+        sampler->sharers += member->charge.can_share;
     }
 }
 
@@ -230,6 +232,7 @@ static void exact_round(struct bh_sampler *sampler)
     settle_shared(sampler);
     add_up(sampler);
     bh_charge_round_end(sampler->tree, &sampler->total);
+    sampler->round_at = sampler->os->now(sampler->os->self);
     sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - cpu_before;
 }
 
@@ -264,18 +267,23 @@ enum round_wish {
 
 static bool may_be_high(const struct bh_sampler *sampler)
 {
-    return sampler->total.sharing && sampler->total.bound_bytes > SMALL_BYTES &&
+    /* one alone shares with nobody here: its sum is the truth */
+    return sampler->sharers > 1 && sampler->total.sharing &&
+           sampler->total.bound_bytes > SMALL_BYTES &&
            sampler->total.bound_bytes > sampler->confirmed_peak_bytes;
 }
 
 static enum round_wish wish_round(const struct bh_sampler *sampler,
-                                  const struct bh_policy_bands *bands)
+                                  const struct bh_policy_bands *bands, struct bh_mono now)
 {
     bool acts = false;
     if (bands && bh_charge_round_needed(sampler->tree, &sampler->total, bands, &acts))
         return acts ? ROUND_ACTS : ROUND_INFORMS;
     uint64_t peak = sampler->confirmed_peak_bytes;
     uint64_t slack = peak / SLACK_SHARE > SLACK_BYTES ? peak / SLACK_SHARE : SLACK_BYTES;
+    /* what stands for a second is worth a round at a thousandth already: it settles the question */
+    if (now.ns - sampler->round_at.ns >= BH_NS_PER_S)
+        slack = peak / 1024;
     bool above = may_be_high(sampler) && sampler->total.bound_bytes > peak + slack;
     return above ? ROUND_INFORMS : ROUND_NONE;
 }
@@ -302,7 +310,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     add_up(sampler);
     read_written(sampler, bands);
     bool kernel = take_kernel_charge(sampler);
-    enum round_wish wish = complete && !kernel ? wish_round(sampler, bands) : ROUND_NONE;
+    enum round_wish wish = complete && !kernel ? wish_round(sampler, bands, captured) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
         exact_round(sampler);

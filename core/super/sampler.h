@@ -17,6 +17,8 @@ struct bh_sampler {
     uint64_t confirmed_peak_bytes; /* largest bound that no round could have lowered much */
     bool confirmed;                /* the last look gave such a one: */
     uint64_t confirmed_bytes;
+    unsigned sharers;        /* members that can share pages, as of the last look */
+    struct bh_mono round_at; /* of the last exact round */
     uint64_t exact_rounds;
     uint64_t round_cpu_ns; /* spent on exact rounds */
 };
