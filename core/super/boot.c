@@ -15,6 +15,7 @@
 #include "core/base/text.h"
 #include "core/super/finish.h"
 #include "core/super/supervise.h"
+#include "core/super/top_stacks.h"
 #include "core/super/transitions.h"
 #include "core/wire/spec_file.h"
 
@@ -151,6 +152,8 @@ static void say_end(const struct bh_options *options, const struct bh_run *run,
     int n = snprintf(line, sizeof line, "bulkhead: %s\n", text);
     if (n > 0)
         (void)bh_io_write_full(STDERR_FILENO, line, (size_t)n);
+    if (options->spec.record && !end->artifact_error)
+        (void)bh_top_stacks_print(run, STDERR_FILENO); /* nothing recorded: the report says why */
 }
 
 struct launch_failure {

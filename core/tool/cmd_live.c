@@ -3,7 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/tool/facts.h"
-#include "core/tool/live_text.h"
+#include "core/viz/live_text.h"
 #include "core/tool/tool.h"
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_COLLAPSED };
@@ -24,7 +24,7 @@ static int write_answer(const struct request *request, const struct bh_tool_trac
     }
     if (request->chosen == FORMAT_COLLAPSED)
         return bh_live_collapsed(live, trace->dictionary, sink);
-    bh_tool_live_text(&text, live, trace->dictionary);
+    bh_live_text(&text, live, trace->dictionary);
     int error = text.failed ? BH_E_NOMEM : sink.write(sink.context, text.data, text.length);
     bh_bytes_done(&text);
     return error;

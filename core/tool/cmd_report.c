@@ -7,7 +7,7 @@
 #include "core/base/scoped.h"
 #include "core/model/report.h"
 #include "core/tool/facts.h"
-#include "core/tool/live_text.h"
+#include "core/viz/live_text.h"
 #include "core/tool/tool.h"
 #include "core/wire/journal.h"
 
@@ -130,7 +130,7 @@ static int print_live(const struct bh_tool_trace *trace, uint32_t top, struct bh
     error = bh_live_compute(trace->source, trace->dictionary, NULL, NULL, &query, &live, diag);
     if (error < 0)
         return error;
-    bh_tool_live_text(&text, &live, trace->dictionary);
+    bh_live_text(&text, &live, trace->dictionary);
     error = text.failed ? BH_E_NOMEM : BH_OK;
     if (error >= 0)
         (void)fwrite(text.data, 1, text.length, stdout);

@@ -1,4 +1,4 @@
-#include "core/tool/live_text.h"
+#include "core/viz/live_text.h"
 
 #include <string.h>
 
@@ -79,8 +79,8 @@ static void put_group(struct bh_bytes *out, const struct bh_live *live,
     bh_bytes_append_text(out, group->keeps_growing ? "  keeps growing\n" : "\n");
 }
 
-void bh_tool_live_text(struct bh_bytes *out, const struct bh_live *live,
-                       const struct bh_dictionary *dictionary)
+void bh_live_text(struct bh_bytes *out, const struct bh_live *live,
+                  const struct bh_dictionary *dictionary)
 {
     char bytes[24];
     bh_bytes_printf(out, "%s %s were active in %llu allocations:\n", when_text(live->query.when),
