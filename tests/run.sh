@@ -50,14 +50,29 @@ done
 passed=0 failed=0 skipped=0
 failures=()
 work=$(mktemp -d "${TMPDIR:-/tmp}/bulkhead-tests.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'unwatch; rm -rf "$work"' EXIT
 
 wanted() { [ -z "$only" ] || [[ "$only" == *",$1,"* ]]; }
 say() { printf '\n== %s (%ds)\n' "$*" "$SECONDS"; counted=$SECONDS; }
+# watch LOG: on a terminal shows, in place, the newest line of a log that grows; unwatch ends that
+watcher=""
+unwatch() {
+    [ -n "$watcher" ] || return 0
+    kill "$watcher" && wait "$watcher" 2>/dev/null
+    watcher=""
+    printf '\r%-75s\r' ''
+}
+watch() {
+    unwatch
+    [ -t 1 ] || return 0
+    while sleep 1; do printf '\r   %-72.72s' "$(tail -n 1 "$1" | tr -cd '[:print:]')"; done 2>/dev/null &
+    watcher=$!
+}
 # count NAME PASSED FAILED SKIPPED [LOG]: adds a group's numbers and says how long it took; a failed group
 # shows its log, of unittest only what is below the list of the tests
 counted=0
 count() {
+    unwatch
     passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
     printf '%-34s %5d passed %4d failed %4d skipped %5ds\n' "$1" "$2" "$3" "$4" $((SECONDS - counted))
     counted=$SECONDS
@@ -72,6 +87,7 @@ count() {
 check() {
     local name=$1 log="$work/check.log"
     shift
+    watch "$log"
     if "$@" >"$log" 2>&1; then count "$name" 1 0 0; else count "$name" 0 1 0 "$log"; fi
 }
 
@@ -80,6 +96,7 @@ check() {
 run_cmocka() {
     local label=$1 build=$2 log="$work/$1.log" p f s status
     : >"$log"
+    watch "$log"
     (cd "$build" && ctest --output-on-failure -V -j2 --timeout 300) >"$log" 2>&1
     status=$?
     p=$(grep -oE '\[  PASSED  \] [0-9]+ test' "$log" | awk '{s += $4} END {print s + 0}')
@@ -92,6 +109,7 @@ run_cmocka() {
 # a Python file of unittest cases
 run_unittest() {
     local label=$1 file=$2 log="$work/unittest.log" status total whole p f s
+    watch "$log"
     (cd "$(dirname "$file")" && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/tests/support:$root/api/client/python" \
         timeout 600 "$BULKHEAD_PYTHON" -m unittest -v "$(basename "$file" .py)") >"$log" 2>&1
     status=$?
@@ -109,6 +127,7 @@ run_unittest() {
 run_node_tests() {
     local label=$1 log="$work/node.log" status p f s
     shift
+    watch "$log"
     timeout 900 node --test "$@" >"$log" 2>&1
     status=$?
     p=$(grep -oE '^(# |ℹ )pass [0-9]+' "$log" | awk '{s += $3} END {print s + 0}')
@@ -133,6 +152,7 @@ ulimit -c 0
 build() {
     local preset=$1 log="$work/build-$1.log"
     shift
+    watch "$log"
     { cmake --preset "$preset" && cmake --build "build/$preset" -- "$@"; } >"$log" 2>&1
 }
 
