@@ -30,6 +30,7 @@ void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_
     bh_checkpoint_init(&loop->checkpoint, run->spec, os, &loop->members, &loop->notes);
     loop->sampler = (struct bh_sampler){
         .os = os, .members = &loop->members, .tree = &loop->tree, .page_bytes = 4096};
+    bh_rings_mapped_open(&loop->rings, run->spec->record ? run->rings_fd : -1);
 }
 
 /* Without a negotiated channel the graceful path goes straight to TERM(not_negotiated). */

@@ -14,6 +14,7 @@
 #include "core/super/members.h"
 #include "core/super/notes.h"
 #include "core/super/peers.h"
+#include "core/super/rings_mapped.h"
 #include "core/super/sampler.h"
 #include "core/super/super.h"
 
@@ -64,6 +65,7 @@ struct bh_loop {
     struct bh_peers peers;
     struct bh_checkpoint checkpoint;
     struct bh_account account;
+    struct bh_rings_mapped rings;
 
     struct bh_mono turned_at; /* end of the last wait */
     struct bh_mono next_sample, next_quarter;
@@ -139,7 +141,7 @@ void bh_loop_own_signals(struct bh_loop *loop, uint64_t signals);
 /* account.c */
 void bh_account_sample(struct bh_loop *loop, const struct bh_sample *sample);
 /* Of the recorder, mapped into the job right now, as the scribe sees it. */
-uint64_t bh_account_ring_bytes(const struct bh_loop *loop);
+uint64_t bh_account_ring_bytes(struct bh_loop *loop);
 /* Four times a second: what the scribe says; once a second the host's memory. */
 void bh_account_quarter(struct bh_loop *loop);
 void bh_account_publish(struct bh_loop *loop);
