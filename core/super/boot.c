@@ -139,6 +139,7 @@ static int prepare_run(struct bh_options *options, struct bh_run *run, struct bh
 static void say_end(const struct bh_options *options, const struct bh_run *run,
                     const struct bh_supervise_end *end)
 {
+    static const char not_kept[] = "The trace is not kept; --run-dir DIR keeps it.\n";
     char text[640], line[720];
     struct bh_diag diag = {0};
     if (options->quiet)
@@ -152,8 +153,11 @@ static void say_end(const struct bh_options *options, const struct bh_run *run,
     int n = snprintf(line, sizeof line, "bulkhead: %s\n", text);
     if (n > 0)
         (void)bh_io_write_full(STDERR_FILENO, line, (size_t)n);
-    if (options->spec.record && !end->artifact_error)
-        (void)bh_top_stacks_print(run, STDERR_FILENO); /* nothing recorded: the report says why */
+    if (!options->spec.record || end->artifact_error)
+        return;
+    /* nothing recorded: the report says why */
+    if (bh_top_stacks_print(run, STDERR_FILENO) == BH_OK && run->temporary)
+        (void)bh_io_write_full(STDERR_FILENO, not_kept, sizeof not_kept - 1);
 }
 
 struct launch_failure {

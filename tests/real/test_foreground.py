@@ -27,6 +27,7 @@ class Foreground(unittest.TestCase):
         self.assertTrue(lines[1].startswith("At the limit"), lines)
         self.assertIn(f"remember (leaky.py:{APPEND_LINE})", lines[2])
         self.assertIn("Matmul", lines[2])
+        self.assertIn("--run-dir", lines[-1], "nobody is told that the trace is gone")
         self.assertNotIn("leaky", report)
         self.assertNotIn("remember", report)
 

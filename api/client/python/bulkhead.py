@@ -183,6 +183,12 @@ def format_bytes(value) -> str:
     return f"{text} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
+def _name(job) -> str:
+    """The name that somebody gave it: a job without one carries its id there."""
+    name = job.data.get("name")
+    return "" if name == job.id else name or ""
+
+
 class Job:
     """One job. Attributes of the job object are items: job["state"]; refresh() reads them again.
 
@@ -311,7 +317,7 @@ class Job:
 
     def _repr_html_(self):
         limit = self.data.get("limit_bytes")
-        rows = (("Job", self.data.get("name") or self.id), ("State", self.state),
+        rows = (("Job", _name(self) or self.id), ("State", self.state),
                 ("Charge", format_bytes(self.charge)), ("Peak", format_bytes(self.peak_charge)),
                 ("Limit", format_bytes(limit)), ("Outcome", self.sentence or "-"))
         return "<table>" + "".join(f"<tr><th style='text-align:left'>{k}</th><td>{html.escape(str(v))}</td></tr>"
@@ -385,7 +391,7 @@ def _cmd_ps(client: Client, args) -> int:
     rows = [("ID", "NAME", "STATE", "CHARGE", "PEAK", "LIMIT", "OUTCOME")]
     for job in client.jobs(limit=100) if args.all else client.jobs():
         if args.all or not job.finished or len(rows) <= 20:
-            rows.append((job.id, job["name"] or "-", job.state, format_bytes(job.charge),
+            rows.append((job.id, _name(job) or "-", job.state, format_bytes(job.charge),
                          format_bytes(job.peak_charge), format_bytes(job.data.get("limit_bytes")), job.sentence or ""))
     widths = [max(len(row[i]) for row in rows) for i in range(6)]
     for row in rows:
