@@ -99,6 +99,19 @@ class Shared(HostileTest):
         time.sleep(1)
         self.assert_untouched(job, job.finish())
 
+    def test_short_children_of_a_large_parent_are_never_touched(self):
+        """20 forks a second, each child lives 20 ms and writes nothing: shorter than a round over the parent takes."""
+        program = ("import os, time\n"
+                   f"x = bytearray(b'x') * ({GIB if FULL else 512 * MIB})\n"
+                   "end = time.monotonic() + 4\n"
+                   "while time.monotonic() < end:\n"
+                   "    pid = os.fork()\n"
+                   "    if pid == 0:\n"
+                   "        time.sleep(0.02); os._exit(0)\n"
+                   "    os.waitpid(pid, 0); time.sleep(0.03)\n")
+        job = run(fixture.PYTHON, "-S", "-c", program, limit=(GIB if FULL else 512 * MIB) * 3 // 2)
+        self.assert_untouched(job, job.process.returncode)
+
     def test_executed_workers_on_one_shared_memory(self):
         job = self.job("load", "shared", 100 * MIB, 6, limit=250 * MIB)
         job.wait_ready()
