@@ -48,25 +48,34 @@ static void write_counter(struct chrome *chrome, const char *name, int64_t at_us
     bh_json_end(json);
 }
 
+/* The extreme nearer to what was shown last comes first: a rise is drawn as a rise, and no dip or
+ * spike appears that is not in the trace. */
+static void write_cell(struct chrome *chrome, const char *name, uint32_t cell, uint64_t *shown)
+{
+    uint64_t least = chrome->min[cell], greatest = chrome->max[cell];
+    uint32_t next = cell + 1 < chrome->cells ? cell + 1 : cell;
+    int64_t at_us = bh_timeline_cell_us(chrome->from_us, chrome->to_us, chrome->cells, cell);
+    int64_t next_us = bh_timeline_cell_us(chrome->from_us, chrome->to_us, chrome->cells, next);
+    uint64_t before = *shown == BH_SERIES_UNKNOWN ? 0 : *shown;
+    bool up = before <= least || (before < greatest && before - least < greatest - before);
+
+    if (*shown != (up ? least : greatest))
+        write_counter(chrome, name, at_us, up ? least : greatest);
+    if (least != greatest)
+        write_counter(chrome, name, at_us + (next_us - at_us) / 2, up ? greatest : least);
+    *shown = up ? greatest : least;
+}
+
 static int write_cells(struct chrome *chrome, const char *name)
 {
-    uint64_t before = BH_SERIES_UNKNOWN;
+    uint64_t shown = BH_SERIES_UNKNOWN;
 
     for (uint32_t i = 0; i < chrome->cells; i++) {
-        int64_t at_us = bh_timeline_cell_us(chrome->from_us, chrome->to_us, chrome->cells, i);
-        uint64_t least = chrome->min[i], greatest = chrome->max[i];
         int result;
 
-        if (least == BH_SERIES_UNKNOWN)
+        if (chrome->min[i] == BH_SERIES_UNKNOWN)
             continue;
-        if (greatest != before)
-            write_counter(chrome, name, at_us, greatest);
-        if (least != greatest) {
-            int64_t next_us = bh_timeline_cell_us(chrome->from_us, chrome->to_us, chrome->cells,
-                                                  i + 1 < chrome->cells ? i + 1 : i);
-            write_counter(chrome, name, at_us + (next_us - at_us) / 2, least);
-        }
-        before = least;
+        write_cell(chrome, name, i, &shown);
         result = give(chrome, 32768);
         if (result < 0)
             return result;
@@ -102,21 +111,24 @@ static int write_marker(void *user, const struct bh_trace_marker *marker)
     bh_json_string(json, "ph", "i");
     bh_json_i64(json, "ts", marker->at_us);
     bh_json_u64(json, "pid", 1);
+    bh_json_u64(json, "tid", 1);
     bh_json_string(json, "s", "g"); /* a line over the whole height */
     bh_json_end(json);
     return give(chrome, 32768);
 }
 
-static void write_name(struct chrome *chrome)
+/* One metadata event: what the process, or its one track of instants, is called. */
+static void write_name(struct chrome *chrome, const char *event, const char *name)
 {
     struct bh_json *json = &chrome->json;
 
     bh_json_object(json, NULL);
-    bh_json_string(json, "name", "process_name");
+    bh_json_string(json, "name", event);
     bh_json_string(json, "ph", "M");
     bh_json_u64(json, "pid", 1);
+    bh_json_u64(json, "tid", 1);
     bh_json_object(json, "args");
-    bh_json_string(json, "name", chrome->job->id);
+    bh_json_string(json, "name", name);
     bh_json_end(json);
     bh_json_end(json);
 }
@@ -144,7 +156,8 @@ static int write_all(struct chrome *chrome, struct bh_trace_range range)
     bh_json_object(&chrome->json, NULL);
     bh_json_string(&chrome->json, "displayTimeUnit", "ms");
     bh_json_array(&chrome->json, "traceEvents");
-    write_name(chrome);
+    write_name(chrome, "process_name", chrome->job->id);
+    write_name(chrome, "thread_name", "markers");
     for (size_t i = 0; i < 3 && result >= 0; i++) {
         chrome->from_us = range.from_us;
         chrome->to_us = range.to_us == INT64_MAX ? known_end(chrome->job) : range.to_us;

@@ -255,23 +255,48 @@ static void put_counter(struct bh_json *json, const char *name, int64_t at_us, u
     bh_json_end(json);
 }
 
-/* Both extremes of each span: the least at its start, the greatest in its middle. */
+/* Both extremes of a span, the one nearer to what was shown last first. */
+static void put_extremes(struct bh_json *json, const struct cut *cut, int series, uint32_t cell,
+                         uint64_t *shown)
+{
+    uint64_t least = cut->min[series][cell], greatest = cut->max[series][cell];
+    int64_t at_us = bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, cell);
+    int64_t next_us = cell + 1 < cut->cells
+                          ? bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, cell + 1)
+                          : cut->to_us;
+    uint64_t before = *shown == BH_SERIES_UNKNOWN ? 0 : *shown;
+    bool up = before <= least || (before < greatest && before - least < greatest - before);
+
+    if (*shown != (up ? least : greatest))
+        put_counter(json, NAMES[series], at_us, up ? least : greatest);
+    if (least != greatest)
+        put_counter(json, NAMES[series], at_us + (next_us - at_us) / 2, up ? greatest : least);
+    *shown = up ? greatest : least;
+}
+
 static void put_counters(struct bh_json *json, const struct cut *cut)
 {
     uint64_t shown[BH_SERIES_COUNT] = {BH_SERIES_UNKNOWN, BH_SERIES_UNKNOWN, BH_SERIES_UNKNOWN};
     for (uint32_t i = 0; i < cut->cells; i++) {
-        int64_t at_us = bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, i);
-        int64_t next_us = i + 1 < cut->cells
-                              ? bh_timeline_cell_us(cut->from_us, cut->to_us, cut->cells, i + 1)
-                              : cut->to_us;
         for (int j = 0; j < BH_SERIES_COUNT; j++) {
-            if (cut->min[j][i] != shown[j])
-                put_counter(json, NAMES[j], at_us, cut->min[j][i]);
-            shown[j] = cut->max[j][i];
-            if (cut->max[j][i] != cut->min[j][i])
-                put_counter(json, NAMES[j], at_us + (next_us - at_us) / 2, cut->max[j][i]);
+            if (cut->min[j][i] != BH_SERIES_UNKNOWN)
+                put_extremes(json, cut, j, i, &shown[j]);
         }
     }
+}
+
+/* What the process and its one track of instants are called. */
+static void put_name(struct bh_json *json, const char *event, const char *name)
+{
+    bh_json_object(json, NULL);
+    bh_json_string(json, "name", event);
+    bh_json_string(json, "ph", "M");
+    bh_json_u64(json, "pid", 1);
+    bh_json_u64(json, "tid", 1);
+    bh_json_object(json, "args");
+    bh_json_string(json, "name", name);
+    bh_json_end(json);
+    bh_json_end(json);
 }
 
 static void put_instants(struct bh_json *json, const struct cut *cut)
@@ -307,6 +332,8 @@ int bh_tool_trace(int argc, char **argv, struct bh_diag *diag)
     bh_json_begin(&json, &out, BH_JSON_COMPACT);
     bh_json_object(&json, NULL);
     bh_json_array(&json, "traceEvents");
+    put_name(&json, "process_name", "bulkhead");
+    put_name(&json, "thread_name", "markers");
     put_counters(&json, &cut);
     put_instants(&json, &cut);
     bh_json_end(&json);

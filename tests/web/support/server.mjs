@@ -96,7 +96,10 @@ export class Server {
     try {
       const { json } = await this.api("GET", "/v1/jobs?limit=1000");
       for (const job of json.jobs.filter((j) => !["finished", "failed_to_start"].includes(j.state))) {
-        await this.api("POST", `/v1/jobs/${job.id}/kill`, {});
+        const { status } = await this.api("POST", `/v1/jobs/${job.id}/kill`, {});
+        if (status >= 400) {
+          continue; // it has no process here
+        }
         await until(
           async () => (await this.api("GET", `/v1/jobs/${job.id}`)).json.state === "finished",
           `the end of ${job.id}`,
