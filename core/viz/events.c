@@ -29,16 +29,18 @@ static int push_out(struct writer *writer, size_t least)
     return error;
 }
 
+/* Foreign entries may lack both: unknown is null, not process 0. */
 static void put_image(struct bh_json *json, const struct bh_dictionary *dictionary, uint32_t id)
 {
     const struct bh_image *image = bh_dictionary_image(dictionary, id);
-    if (image) {
+    if (image && image->pid > 0)
         bh_json_i64(json, "pid", image->pid);
-        bh_json_u64(json, "image", image->number);
-    } else {
+    else
         bh_json_null(json, "pid");
+    if (image && (image->pid > 0 || image->number > 0))
+        bh_json_u64(json, "image", image->number);
+    else
         bh_json_null(json, "image");
-    }
 }
 
 /* What only some actions have. */

@@ -55,13 +55,14 @@ static void key_bool(struct export *export, const char *name, bool value)
     bh_pickle_bool(export->pickle, value);
 }
 
-static void key_us_or_none(struct export *export, const char *name, int64_t us, int64_t open)
+/* None where the value is the one that stands for unknown. */
+static void key_or_none(struct export *export, const char *name, int64_t value, int64_t unknown)
 {
     key(export, name);
-    if (us == open)
+    if (value == unknown)
         bh_pickle_none(export->pickle);
     else
-        bh_pickle_i64(export->pickle, us);
+        bh_pickle_i64(export->pickle, value);
 }
 
 /* ---- parts ---- */
@@ -233,7 +234,7 @@ static void put_trace_names(struct export *export)
         uint32_t id = export->traces[i].image;
         const struct bh_image *image = bh_dictionary_image(export->survey.dictionary, id);
         bh_pickle_dict(export->pickle);
-        key_i64(export, "pid", image ? image->pid : 0);
+        key_or_none(export, "pid", image ? image->pid : 0, 0);
         key_u64(export, "image", image ? image->number : 0);
         key_u64(export, "device", i);
         key_u64(export, "active_bytes",
@@ -266,8 +267,8 @@ static void put_extras(struct export *export)
         key_i64(export, "epoch_us", export->source->header.anchor.wall.us);
     }
     bh_pickle_end(export->pickle);
-    key_us_or_none(export, "from_us", options->from_us, INT64_MIN);
-    key_us_or_none(export, "to_us", options->to_us, INT64_MAX);
+    key_or_none(export, "from_us", options->from_us, INT64_MIN);
+    key_or_none(export, "to_us", options->to_us, INT64_MAX);
     key_u64(export, "events", survey->events);
     key_u64(export, "first_seq", survey->events ? survey->first_sequence : 0);
     key_u64(export, "last_seq", survey->events ? survey->last_sequence : 0);

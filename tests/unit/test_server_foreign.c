@@ -136,6 +136,20 @@ static void test_entries_come_back_as_given(void **state)
     bh_bytes_done(&text);
 }
 
+static void test_an_entry_without_process_has_none(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_foreign_event entry = event(BH_EVLOG_ALLOC_NEW, 4096, 0);
+    struct bh_bytes text = {0};
+
+    entry.pid = 0;
+    add(f, entry);
+    commit(f);
+    listed(f, &text);
+    assert_int_equal(occurrences(&text, "\"pid\":null,\"image\":null"), 1);
+    bh_bytes_done(&text);
+}
+
 static void test_names_are_defined_once_across_requests(void **state)
 {
     struct fixture *f = *state;
@@ -322,6 +336,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(test_entries_come_back_as_given),
+        T(test_an_entry_without_process_has_none),
         T(test_names_are_defined_once_across_requests),
         T(test_what_is_not_committed_did_not_happen),
         T(test_sequences_may_skip_but_not_go_back),
