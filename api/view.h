@@ -82,6 +82,12 @@ struct bh_refusal_view {
     uint64_t count;
 };
 
+/* Something to know about the server; the code is stable, the detail one or two sentences. */
+struct bh_notice_view {
+    const char *code, *detail;
+    struct bh_wall at;
+};
+
 struct bh_info_view {
     const char *epoch;
     int pid;
@@ -92,6 +98,8 @@ struct bh_info_view {
     uint64_t refused_total;
     const struct bh_refusal_view *refusals;
     size_t refusal_count;
+    const struct bh_notice_view *notices;
+    size_t notice_count;
 };
 
 /* One span of samples, as in the `sample` event. */

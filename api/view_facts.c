@@ -198,6 +198,19 @@ static void info_limits(struct bh_json *json, const struct bh_info_view *view)
     bh_json_end(json);
 }
 
+static void info_notices(struct bh_json *json, const struct bh_info_view *view)
+{
+    bh_json_array(json, "notices");
+    for (size_t i = 0; i < view->notice_count; i++) {
+        bh_json_object(json, NULL);
+        bh_json_string(json, "code", view->notices[i].code);
+        bh_json_string(json, "detail", view->notices[i].detail);
+        bh_view_time(json, "at", view->notices[i].at);
+        bh_json_end(json);
+    }
+    bh_json_end(json);
+}
+
 void bh_view_info_document(const struct bh_info_view *view, struct bh_bytes *ret_body)
 {
     struct bh_json json;
@@ -226,6 +239,7 @@ void bh_view_info_document(const struct bh_info_view *view, struct bh_bytes *ret
     }
     bh_json_end(&json);
     bh_json_end(&json);
+    info_notices(&json, view);
     bh_json_end(&json);
     bh_json_finish(&json);
 }

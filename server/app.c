@@ -101,6 +101,8 @@ static int open_store(struct bh_app *app, struct bh_diag *diag)
                "the database was damaged (%s); it is now %s, and is rebuilt from the "
                "run directories",
                start.reason, start.aside);
+    if (result >= 0)
+        bh_notices_read(&app->notices, app->state_fd, start.aside, start.reason);
     return result;
 }
 

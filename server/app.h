@@ -13,6 +13,7 @@
 #include "server/gate.h"
 #include "server/http.h"
 #include "server/hub.h"
+#include "server/notices.h"
 #include "server/static.h"
 #include "server/store.h"
 
@@ -48,6 +49,7 @@ struct bh_app {
     char url[128];      /* of the first TCP listener, "" without */
     unsigned followers; /* followed logs, counted with the streams */
     uint64_t refused_total;
+    struct bh_notices notices; /* read at the start */
     bool ready, stopping;
     unsigned settle_turns; /* while stopping */
     unsigned host_turns;

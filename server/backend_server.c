@@ -173,6 +173,8 @@ static void op_info(void *self, struct bh_call *call)
         .refused_total = app->refused_total,
         .refusals = refusals.items,
         .refusal_count = refusals.count,
+        .notices = app->notices.views,
+        .notice_count = app->notices.count,
     };
     bh_view_info_document(&view, &call->reply.body);
     bh_reply_body(call, 200, BH_TYPE_JSON);

@@ -2,7 +2,7 @@
 // that dies and comes back, stop and kill with their dialogs.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import test, { after, before, describe } from "node:test";
@@ -178,6 +178,22 @@ describe("the page", { skip: why || false }, () => {
     await go("#/jobs", ".refusals:not([hidden]) summary");
     assert.match(await textOf(page, ".refusals summary"), /requests? refused since the server started/);
     assert.match(await textOf(page, ".refusals"), /requests? without a valid token or login, last just now/);
+  });
+
+  test("a notice of the server stands until it is dismissed", async () => {
+    await server.kill9();
+    writeFileSync(join(server.state, "bulkhead.db.damaged-1796000800"), "x");
+    await server.start();
+    await page.reload();
+    await page.waitForSelector("tr.j");
+    const said = () => textOf(page, "#notices");
+    await until(async () => (await said()).includes("found its database damaged"), "the notice");
+    assert.match(await said(), /bulkhead\.db\.damaged-1796000800 in the state folder/);
+    await clickText(page, "#notices .note.warn button", /^Dismiss$/);
+    await page.reload();
+    await page.waitForSelector("tr.j");
+    assert.doesNotMatch(await said(), /damaged/);
+    page.trouble.length = 0; // the requests that the dead server did not answer
   });
 
   test("a server that is killed and comes back: said, and nothing is missing", async () => {

@@ -120,6 +120,32 @@ class Restart(unittest.TestCase):
             server.start()
             self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}"), before)
 
+    def test_damaged_database_is_said(self):
+        """Moved aside, rebuilt, and said to whoever looks, until the old file is gone."""
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sh", "-c", "exit 5"], mode="observe", record=False)
+            job.wait(timeout=30)
+            self.assertEqual(server.client.request("GET", "/v1/info")["notices"], [])
+            for damaged in (True, False):
+                server.kill9()
+                if damaged:
+                    for name in os.listdir(server.state):
+                        if name.startswith("bulkhead.db-"):
+                            os.unlink(os.path.join(server.state, name))
+                    with open(os.path.join(server.state, "bulkhead.db"), "wb") as database:
+                        database.write(b"not a database" * 1000)
+                server.start()
+                [notice] = server.client.request("GET", "/v1/info")["notices"]
+                self.assertEqual(notice["code"], "database_rebuilt")
+                [name] = [n for n in os.listdir(server.state) if ".damaged-" in n and not n.endswith(("-wal", "-shm"))]
+                self.assertIn(name, notice["detail"])
+                self.assertNotIn("/", notice["detail"])
+                self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}")["outcome"]["exit_code"], 5)
+            self.assertEqual(server.terminate(), 0)
+            os.unlink(os.path.join(server.state, name))
+            server.start()
+            self.assertEqual(server.client.request("GET", "/v1/info")["notices"], [])
+
     def test_lost_database_is_rebuilt(self):
         with fixture.server() as server:
             job = server.client.launch(["/bin/sh", "-c", "exit 5"], mode="observe", record=False, name="kept")

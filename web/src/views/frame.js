@@ -2,7 +2,7 @@
 // the login gate, the list of keys.
 
 import { fill, h, icon, text } from "../lib/dom.js";
-import { clock, duration } from "../lib/format.js";
+import { clock, dateClockZone, duration, toUs } from "../lib/format.js";
 import { on, retryNow, store } from "../lib/store.js";
 import { KEY_HELP } from "../plot/keys.js";
 import { dialog } from "./actions.js";
@@ -35,10 +35,11 @@ function notices() {
   const box = document.getElementById("notices");
   const c = store.connection;
   const lost = c.state === "lost" && Date.now() - c.since > 1500;
-  const key = lost ? "lost" : store.restartedAt ? "restarted" : "";
+  const told = (store.info?.notices ?? []).filter((n) => !dismissed(n));
+  const key = [lost ? "lost" : store.restartedAt ? "restarted" : "", ...told.map(nameOf)].join(" ");
   if (box.dataset.key !== key) {
     box.dataset.key = key;
-    fill(box, lost ? lostNote() : store.restartedAt ? restartedNote() : null);
+    fill(box, lost ? lostNote() : store.restartedAt ? restartedNote() : null, told.map(serverNote));
   }
   const next = box.querySelector(".next");
   if (next) {
@@ -79,6 +80,39 @@ function restartedNote() {
       },
       "Dismiss",
     ),
+  );
+}
+
+// A notice of the server stands until its cause is gone; this browser need not see it twice.
+const nameOf = (notice) => `notice ${notice.code} ${notice.at}`;
+
+function dismissed(notice) {
+  try {
+    return localStorage.getItem(nameOf(notice)) !== null;
+  } catch {
+    return false;
+  }
+}
+
+const HEADS = { database_rebuilt: "The server found its database damaged and built it anew" };
+
+function serverNote(notice) {
+  const dismiss = () => {
+    try {
+      localStorage.setItem(nameOf(notice), "dismissed");
+    } catch {
+      // a browser that keeps nothing: gone from this page only
+    }
+    store.info.notices = store.info.notices.filter((n) => n !== notice);
+    notices();
+  };
+  return h(
+    "div",
+    { class: "note warn", role: "status" },
+    icon("warn"),
+    h("b", null, `${HEADS[notice.code] ?? "A notice of the server"}, ${dateClockZone(toUs(notice.at))}.`),
+    h("p", null, notice.detail),
+    h("button", { type: "button", class: "btn", onclick: dismiss }, "Dismiss"),
   );
 }
 
