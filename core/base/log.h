@@ -1,6 +1,7 @@
 /* Log lines on stderr: "2026-01-02T03:04:05.678Z level component: text". Only super, server and
  * tools log; foreign text goes through bh_text_escape first. No argv, environment values or paths
- * of jobs (report.md, redaction). Usable without allocation; a line is cut at 1 KiB. */
+ * of jobs (core/model/report.md, section 2, redaction). Usable without allocation; a line is cut at
+ * 1 KiB. */
 #ifndef BH_BASE_LOG_H
 #define BH_BASE_LOG_H
 
