@@ -1,6 +1,6 @@
 /* The charge of a process tree from per-member readings: `upper`, at or above the truth, and
  * `bound`, what is acted on. Pure arithmetic; reading /proc is the platform's, keeping the member
- * table is the supervisor's. supervision.md section 1.
+ * table is the supervisor's. core/super/supervision.md, section 1.
  *
  * Without a cgroup, shared pages make the plain sum wrong by up to 17x. So: upper = sum of fast(p).
  * When the bound would cross a band that the last exact round did not cross, one round of

@@ -106,8 +106,8 @@ static int refuse(struct bh_diag *diag, const char *field, const char *sentence)
     return bh_err_set(diag, BH_E_INVALID_CONFIG, field, "%s", sentence);
 }
 
-/* policy.md section 1: every band that was not given follows from the limit; then the first one out
- * of order is named. */
+/* core/model/policy.md, section 1: every band that was not given follows from the limit; then the
+ * first one out of order is named. */
 static int resolve_bands(struct bh_job_spec *spec, struct bh_diag *diag)
 {
     struct bh_policy_bands bands;

@@ -54,7 +54,7 @@ const char *bh_recorder_state_text(int state);
 const char *bh_outcome_text(int kind);
 const char *bh_cause_text(int cause);
 
-/* What the recorder is told (recorder.md section 1). */
+/* What the recorder is told (core/record/recorder.md, section 1). */
 enum bh_stacks {
     BH_STACKS_NONE = 0,
     BH_STACKS_PYTHON = 1,
@@ -68,8 +68,8 @@ enum bh_emergency_action {
 
 enum bh_checkpoint_kind {
     BH_CHECKPOINT_NONE = 0,
-    BH_CHECKPOINT_PROTOCOL = 1, /* the socket, checkpoint.md section 1 */
-    BH_CHECKPOINT_SIGNAL = 2,   /* a signal and a file to look for, section 2 */
+    BH_CHECKPOINT_PROTOCOL = 1, /* the socket protocol of core/wire/ckpt.h */
+    BH_CHECKPOINT_SIGNAL = 2,   /* a signal and a file to look for */
 };
 
 struct bh_text_pair {
@@ -147,11 +147,11 @@ struct bh_job_spec {
 /* The defaults named above; everything else zero. */
 void bh_job_spec_init(struct bh_job_spec *spec);
 
-/* Completes and checks a filled spec: bands from the limit where not given (policy.md section 1),
- * ordering, ranges, counts. BH_E_INVALID_CONFIG with the member's name in diag->field (the API's,
- * so "stop.grace.max"; bands are "limit", "recovery", "warning", "emergency"), BH_E_MODE_MISSING;
- * spec is unchanged on failure. Pure: does not look at the machine. A resolved spec resolves to
- * itself. */
+/* Completes and checks a filled spec: bands from the limit where not given
+ * (core/model/policy.md, section 1), ordering, ranges, counts. BH_E_INVALID_CONFIG with the
+ * member's name in diag->field (the API's, so "stop.grace.max"; bands are "limit", "recovery",
+ * "warning", "emergency"), BH_E_MODE_MISSING; spec is unchanged on failure. Pure: does not look at
+ * the machine. A resolved spec resolves to itself. */
 int bh_job_spec_resolve(struct bh_job_spec *spec, struct bh_diag *diag);
 
 #endif

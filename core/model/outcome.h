@@ -1,8 +1,8 @@
 /* How a run ended, in three forms: kind and cause (decided from facts, never from the exit code
- * alone), what `run` exits with (report.md section 4), and the one plain sentence of
- * visual-design.md section 7. Pure. The decider collects the facts and calls bh_outcome_decide
- * before it stores OUTCOME; scribe and adopt do when the decider is lost; the sentence is made from
- * the report. */
+ * alone), what `run` exits with (core/model/report.md, section 4), and the one plain sentence for
+ * people (fact, cause, what to do). Pure. The decider collects the facts and calls
+ * bh_outcome_decide before it stores OUTCOME; scribe and adopt do when the decider is lost; the
+ * sentence is made from the report. */
 #ifndef BH_MODEL_OUTCOME_H
 #define BH_MODEL_OUTCOME_H
 

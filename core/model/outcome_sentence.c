@@ -1,4 +1,4 @@
-/* The sentences of visual-design.md section 7: fact, cause, what to do. */
+/* The one sentence for people about how a run ended: fact, cause, what to do. */
 #include "core/model/outcome.h"
 
 #include <stdio.h>

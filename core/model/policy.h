@@ -3,7 +3,8 @@
  * The supervisor's loop feeds it every reading and happening of one job and carries out the actions
  * in their order; the replay tool feeds it recorded ones; the server never calls it for a live job.
  * No clock, no I/O, no allocation, no pointer kept: all structures are plain values of the caller,
- * and a copied state is a second machine. The contract is policy.md; section numbers below are its.
+ * and a copied state is a second machine. Its rules are in policy.md; section numbers below are
+ * its.
  *
  * Units: times are nanoseconds since run start (the policy's own time line, see clock_gap), sizes
  * are bytes. Every number is 0 to BH_POLICY_MAX; sums saturate there. Callers hand in nothing
@@ -226,7 +227,7 @@ struct bh_policy_state {
     uint64_t next_request_id;
     uint64_t checkpoint_id; /* the active one */
     uint64_t checkpoint_deadline_ns;
-    uint64_t term_at_ns; /* T of section 6.1 */
+    uint64_t term_at_ns; /* T, from which the grace counts: section 6 */
     uint64_t term_deadline_ns;
     uint64_t term_charge_bytes;   /* C */
     uint64_t term_progress_bytes; /* R */

@@ -1,6 +1,6 @@
 /* Inside the policy machine: one event being worked on, and the effects that several rules share.
- * Included by policy*.c only. Each effect appends its action and changes the state as section 3 of
- * policy.md says under "Three things hold wherever they happen". */
+ * Included by policy*.c only. Each effect appends its action and changes the state as the shared
+ * effects in core/model/policy.md, section 3, say. */
 #ifndef BH_MODEL_POLICY_TURN_H
 #define BH_MODEL_POLICY_TURN_H
 

@@ -3,7 +3,7 @@
  * and nothing else. So whatever the report says must be a record.
  *
  * Numbers are stored: kinds and members are only added. No argv, environment, paths or output in
- * any record (report.md, redaction); executables by basename only. Texts are NUL-terminated, cut.
+ * any record (report.md, section 2); executables by basename only. Texts are NUL-terminated, cut.
  * Observed values carry their status: 0 is never "unknown". */
 #ifndef BH_MODEL_RECORD_H
 #define BH_MODEL_RECORD_H
@@ -52,7 +52,7 @@ struct bh_observed {
 };
 
 #define BH_BASENAME_SIZE 64
-#define BH_POOL_HOST     0 /* pools of supervision.md section 1; 1 + n = gpu:n */
+#define BH_POOL_HOST     0 /* pools are never added together; 1 + n = gpu:n */
 
 struct bh_record_config {
     enum bh_mode mode;
@@ -150,12 +150,12 @@ struct bh_record_signal {
     int signal;
     enum bh_signal_target target;
     enum bh_signal_result result;
-    char reason[32];  /* report.md section 2, signals */
+    char reason[32];  /* report.md, section 2, signals */
     uint32_t reached; /* processes it was delivered to */
     uint64_t decision_to_signal_ns;
 };
 
-/* Words of checkpoint.md section 3, in this order. */
+/* Words of core/super/supervision.md, section 10. */
 enum bh_checkpoint_word {
     BH_CKPT_NOT_NEGOTIATED = 0,
     BH_CKPT_REQUESTED_UNVERIFIED = 1,

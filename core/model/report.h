@@ -1,4 +1,4 @@
-/* The report: a fold of the journal's records, its checks, and its JSON (report.md section 2).
+/* The report: a fold of the journal's records, its checks, and its JSON (report.md, section 2).
  * Pure: the same records give the same bytes. Used by finish.c (scribe, adopt) and bulkhead-tool.
  *
  *     struct bh_report *report = bh_report_new();

@@ -15,8 +15,8 @@
  * (never above base), unless the charge really grows: then a fourth of the time to the band at the
  * growth seen is the most that is waited.
  *
- * Figures are those of supervision.md section 2. Units: ns, bytes, bytes per second. No failures.
- */
+ * Figures are those of core/super/supervision.md, section 2. Units: ns, bytes, bytes per second. No
+ * failures. */
 #ifndef BH_MODEL_SCHEDULE_H
 #define BH_MODEL_SCHEDULE_H
 
