@@ -1,5 +1,5 @@
-/* The kernel ring of supervision.md section 5: a control group (version 2) of the job's own, where
- * one may be made. Its absence is normal and never an error. */
+/* The kernel ring of core/super/supervision.md, section 5: a control group (version 2) of the job's
+ * own, where one may be made. Its absence is normal and never an error. */
 #ifdef __linux__
 
 #include "core/platform/linux_read.h"

@@ -1,5 +1,5 @@
 /* What a process is charged with: statm every tick, status when something changed, smaps_rollup for
- * an exact round (supervision.md section 1). */
+ * an exact round (core/super/supervision.md, section 1). */
 #ifdef __linux__
 
 #include "core/platform/linux_read.h"
