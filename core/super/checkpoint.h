@@ -1,6 +1,6 @@
-/* The cooperative checkpoint (checkpoint.md): the socket protocol with a worker, or a signal and a
- * file to look for. Used by the loop; never blocks, never stops a termination. What happened is
- * said in the words of reports and in CHECKPOINT records. */
+/* The cooperative checkpoint (supervision.md, section 10): the socket protocol with a worker, or a
+ * signal and a file to look for. Used by the loop; never blocks, never stops a termination. What
+ * happened is said in the words of reports and in CHECKPOINT records. */
 #ifndef BH_SUPER_CHECKPOINT_H
 #define BH_SUPER_CHECKPOINT_H
 

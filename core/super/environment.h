@@ -1,4 +1,4 @@
-/* The job's environment (supervision.md section 4), built before launch. */
+/* The job's environment (supervision.md, section 4), built before launch. */
 #ifndef BH_SUPER_ENVIRONMENT_H
 #define BH_SUPER_ENVIRONMENT_H
 

@@ -1,4 +1,4 @@
-/* From a spec to a running root process: streams, environment, limits (supervision.md section 4).
+/* From a spec to a running root process: streams, environment, limits (supervision.md, section 4).
  * Called once by boot.c after the helpers were forked. */
 #ifndef BH_SUPER_LAUNCH_H
 #define BH_SUPER_LAUNCH_H

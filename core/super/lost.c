@@ -175,7 +175,7 @@ static bool wait_empty(struct ladder *ladder, uint64_t ns)
     }
 }
 
-/* policy.md section 6.1, without progress. */
+/* The grace of core/model/policy.md, section 6, without progress. */
 static uint64_t grace_ns(const struct bh_job_spec *spec, struct bh_observed charge)
 {
     uint64_t bytes = charge.status == BH_VALUE_AVAILABLE ? charge.value : 0;

@@ -1,4 +1,4 @@
-/* The command line of `run` and `observe` (supervision.md section 9): strict, everything wrong is
+/* The command line of `run` and `observe` (supervision.md, section 9): strict, everything wrong is
  * one sentence that names the option, and nothing is launched. */
 #ifndef BH_SUPER_OPTIONS_H
 #define BH_SUPER_OPTIONS_H

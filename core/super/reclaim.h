@@ -1,4 +1,4 @@
-/* Whether the machine got its memory back (supervision.md section 7). Verdict and arithmetic are
+/* Whether the machine got its memory back (supervision.md, section 7). Verdict and arithmetic are
  * pure; bh_reclaim_watch is the scribe's last duty: it sleeps until 2 s and 10 s after the end,
  * reads the host's memory and writes reclamation.json each time. Never for a temporary run. */
 #ifndef BH_SUPER_RECLAIM_H

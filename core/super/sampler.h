@@ -1,5 +1,5 @@
 /* One look at the whole tree: membership, the fast charge of every member, an exact round where the
- * bound alone would make the policy act. Called by the loop; supervision.md section 1. */
+ * bound alone would make the policy act. Called by the loop; supervision.md, section 1. */
 #ifndef BH_SUPER_SAMPLER_H
 #define BH_SUPER_SAMPLER_H
 

@@ -19,7 +19,7 @@ struct bh_supervise {
 struct bh_supervise_end {
     struct bh_record_outcome outcome;
     int artifact_error; /* enum bh_error, 0 none */
-    int exit_code;      /* with the precedence of report.md section 4 */
+    int exit_code;      /* with the precedence of core/model/report.md, section 4 */
 };
 
 /* The run has its directory, lock and spec. Returns BH_OK when a run took place (also one that
