@@ -1,5 +1,5 @@
-/* Event log -> the JSON entries of recorder.md section 5, links joined, times never going back.
- * Also the joined events themselves, for other exporters. */
+/* Event log -> the JSON entries of core/record/recorder.md, section 5, links joined, times never
+ * going back. Also the joined events themselves, for other exporters. */
 #ifndef BH_VIZ_EVENTS_H
 #define BH_VIZ_EVENTS_H
 

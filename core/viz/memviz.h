@@ -1,4 +1,4 @@
-/* Event log -> memory_viz snapshot (memory-viz.md): a pickle that PyTorch's stock viewer and
+/* Event log -> memory_viz snapshot: a pickle that PyTorch's stock viewer and
  * torch/cuda/_memory_viz.py read. Streamed: memory grows with what is live at one instant and with
  * distinct names, not with the number of events. Two passes over the source, and one more per
  * further process image. Runs in the server's pool and in bulkhead-tool. */

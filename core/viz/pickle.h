@@ -1,5 +1,5 @@
 /* A streaming writer of pickle protocol 4 with the opcodes that PyTorch's viewer decodes, and no
- * other (memory-viz.md section 1): PROTO STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
+ * other: PROTO STOP MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
  * LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE EMPTY_LIST APPENDS EMPTY_DICT SETITEMS TUPLE2 MEMOIZE
  * BINGET LONG_BINGET. Lists and dicts are filled in batches of at most 1,000.
  *
