@@ -1,5 +1,6 @@
-/* The checkpoint socket's frames (checkpoint.md section 1), protocol version 1: wire-compatible
- * with workers written for mlx-guard. The only big-endian format of the product.
+/* The checkpoint socket's frames, protocol version 1: wire-compatible with workers written for
+ * mlx-guard (who may send what: core/super/supervision.md, section 10). The only big-endian format
+ * of the product.
  *
  *     offset 0   u32 big-endian body length, at most BH_CKPT_MAX_BODY
  *     offset 4   "MGCP"
