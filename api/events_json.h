@@ -1,6 +1,6 @@
-/* Memory events as clients send them (recorder.md sections 1 and 5): a JSON array, or one object a
- * line. Read one entry at a time, so that a body of 64 MiB never becomes one tree. Runs on a pool
- * thread: touches nothing but its arguments. */
+/* Memory events as clients send them (core/record/recorder.md, section 5): a JSON array, or one
+ * object a line. Read one entry at a time, so that a body of 64 MiB never becomes one tree. Runs on
+ * a pool thread: touches nothing but its arguments. */
 #ifndef BH_API_EVENTS_JSON_H
 #define BH_API_EVENTS_JSON_H
 

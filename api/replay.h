@@ -1,6 +1,6 @@
 /* `bulkhead-policy replay`: the policy machine fed from files. JSON in, JSON out, exactly as
- * policy.md sections 1, 2 and 4 say; also used to answer "what would another limit have done" from
- * a run's journal. Single-threaded command line tool; no state beyond the structures here.
+ * core/model/policy.md, section 4, shows; also used to answer "what would another limit have done"
+ * from a run's journal. Single-threaded command line tool; no state beyond the structures here.
  *
  * Failures: BH_E_SYNTAX (not JSON, a duplicate member), BH_E_UNKNOWN_MEMBER, BH_E_MISSING_MEMBER,
  * BH_E_INVALID_VALUE, BH_E_INVALID_CONFIG with diag.field = the key or member; BH_E_NOMEM. Outputs

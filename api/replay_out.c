@@ -2,7 +2,7 @@
 
 #include "core/base/json_out.h"
 
-/* The members of an action beside `type`, in the order of policy.md section 2. */
+/* The members of an action beside `type`, in the order of core/model/policy.md, section 2. */
 static void write_members(struct bh_json *json, const struct bh_policy_action *action)
 {
     switch (action->kind) {

@@ -330,7 +330,7 @@ _LAUNCH_EXIT = {"launch_not_found": 127, "launch_not_executable": 126}
 
 
 def _exit_code(job: Job) -> int:
-    """As `bulkhead-supervise run` would exit: report.md section 4."""
+    """As `bulkhead-supervise run` would exit: core/model/report.md, section 4."""
     outcome = job.outcome
     kind, code, signal = outcome.get("kind"), outcome.get("exit_code"), outcome.get("signal")
     if kind in _LAUNCH_EXIT:
