@@ -1,6 +1,6 @@
-/* Who may do what over TCP: bearer tokens, login codes and page sessions (api.md section 4). Loop
- * thread only. Tokens are read once at start; sessions are kept in <state>/sessions (0600), so that
- * a page stays logged in when the server is restarted.
+/* Who may do what over TCP: bearer tokens, login codes and page sessions (api/api.md, section 3).
+ * Loop thread only. Tokens are read once at start; sessions are kept in <state>/sessions (0600), so
+ * that a page stays logged in when the server is restarted.
  *
  * Secrets are compared in constant time and never logged. Failures: errno ones with a diag;
  * BH_E_LOGIN_REFUSED, BH_E_RATE. */

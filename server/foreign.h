@@ -30,7 +30,7 @@ struct bh_foreign_frame {
     uint32_t line;
 };
 
-/* One entry of recorder.md section 1. Borrowed during the call. */
+/* One entry of core/record/recorder.md, section 5. Borrowed during the call. */
 struct bh_foreign_event {
     enum bh_evlog_kind action; /* one of the ten that are served; bh_foreign_action */
     bool has_sequence;

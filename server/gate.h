@@ -1,4 +1,5 @@
-/* The checks that every request passes before a handler sees it, in the order of api.md section 9:
+/* The checks that every request passes before a handler sees it, in this order (api/api.md,
+ * section 2):
  * uid (socket), Host 421, request rate 429, token 401, Origin and Sec-Fetch 403, CSRF 403, route
  * 404 or 405, scope 403, content type 415, answer type
  * 406. Pure but for the rate bucket: the HTTP layer hands in

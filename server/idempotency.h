@@ -1,4 +1,4 @@
-/* Idempotency-Key of POST /v1/jobs (api.md sections 2 and 9): the store keeps key, body hash, job
+/* Idempotency-Key of POST /v1/jobs (api/api.md, section 5): the store keeps key, body hash, job
  * id and answer for 24 h. Loop thread. */
 #ifndef BH_SERVER_IDEMPOTENCY_H
 #define BH_SERVER_IDEMPOTENCY_H

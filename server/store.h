@@ -1,6 +1,6 @@
 /* The server's SQLite database: index of jobs, reports, journal records, traces, idempotency keys
  * and security events. Everything in it but the last two is a derived copy of the run directories
- * and can be rebuilt from them (architecture.md sections 1 and 5).
+ * and can be rebuilt from them (core/super/supervision.md, section 11).
  *
  * struct bh_store is the loop thread's connection, for small statements only; nothing here touches
  * trace blobs. Bulk writes go through import.h, bulk reads through trace.h: each has a connection
@@ -160,7 +160,7 @@ int bh_store_records(struct bh_store *store, const char *id, uint64_t kinds, uin
                      uint32_t limit, int (*visit)(void *user, const struct bh_record *record),
                      void *user, struct bh_diag *diag);
 
-/* ---- idempotency keys (api.md sections 2 and 9) -----------------------------------------------
+/* ---- idempotency keys (api/api.md, section 5) ---------------------------------------------------
  */
 
 enum bh_idempotency {
