@@ -228,7 +228,7 @@ def forwards(trace, baseline):
 
 
 def check(value):
-    """All of memory-viz.md that a file alone can show. Answers a summary."""
+    """All that the viewer relies on and a file alone can show. Answers a summary."""
     need(set(value) == {"segments", "device_traces", "allocator_settings", "external_annotations",
                         "bulkhead"}, "top-level keys %s", sorted(value))
     traces = value["device_traces"]

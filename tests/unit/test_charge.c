@@ -1,4 +1,5 @@
-/* Charge arithmetic: upper, bound and the need for an exact round (supervision.md section 1). */
+/* Charge arithmetic: upper, bound and the need for an exact round (core/super/supervision.md,
+ * section 1). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

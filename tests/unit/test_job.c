@@ -22,7 +22,7 @@ static struct bh_job_spec enforced(uint64_t limit)
     return spec;
 }
 
-/* policy.md section 1's table. */
+/* Bands that follow from a limit: core/model/policy.md, section 1. */
 static void test_bands(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static void names_and_numbers(void **state)
     assert_int_equal(bh_policy_act_from_name("checkpoint"), -1);
 }
 
-/* limit, recovery, warning, emergency: the table of policy.md section 1, and the ends. */
+/* limit, recovery, warning, emergency: core/model/policy.md, section 1, and the ends. */
 static const uint64_t bands_table[][4] = {
     {2, 0, 1, 3},
     {9, 7, 8, 10},

@@ -1,4 +1,4 @@
-/* The sampling schedule and its governor: figures of supervision.md section 2. */
+/* The sampling schedule and its governor: figures of core/super/supervision.md, section 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-"""policy.md section 3, sentence by sentence."""
+"""core/model/policy.md, section 3, sentence by sentence."""
 from dsl import *
 
 TERM_ACTION = dict(BASE, emergency_action="term")

@@ -1,4 +1,4 @@
-"""policy.md section 6, sentence by sentence."""
+"""core/model/policy.md, section 6, sentence by sentence."""
 from dsl import *
 
 GIB = 1 << 30

@@ -1,4 +1,4 @@
-"""policy.md section 4, the table of timelines, row by row; then sections 1 and 2."""
+"""Whole timelines at a limit of 100 bytes; then core/model/policy.md, section 1, and section 2."""
 from dsl import *
 
 CASES = {
@@ -55,7 +55,7 @@ CASES = {
         (tick(1000), "terminating: term(checkpoint_timed_out) -> 1100"),
         (tick(1100), "emergency: kill -> -"),
     ]),
-    # section 4's example, with everything by default
+    # one event, with everything by default
     "example": (dict(mode="enforce", limit=100, emergency=150), [
         (S(0, 151), "emergency: obs kill over(51) -> -"),
     ]),

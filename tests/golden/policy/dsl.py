@@ -1,6 +1,6 @@
 """Shorthand for policy goldens: events and the results expected of them, in milliseconds.
 
-A case is a list of (event, expectation). An expectation is written by hand from policy.md:
+A case is a list of (event, expectation). An expectation is written by hand from core/model/policy.md:
     "state: action action -> deadline"
 with actions obs miss kill stopobs ckpt(id,overshoot,deadline) term(reason) fwd(signal) over(bytes)
 exit(final,count) err(kind), "-" for no deadline and for a null. Times are milliseconds; a number

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the policy goldens from cases_*.py; nothing else may change them.
 
-Expectations are hand-written from the contract, never taken from the program: a golden that the
-program contradicts is settled by reading policy.md. Usage: tests/golden/policy/update.py
+Expectations are hand-written from the rules, never taken from the program: a golden that the
+program contradicts is settled by reading core/model/policy.md. Usage: tests/golden/policy/update.py
 """
 import importlib
 import pathlib

@@ -1,5 +1,5 @@
 """What is measured: shared pages once, every kind of memory, nobody hidden behind an exited leader, and no job
-stopped for pages that it does not have. supervision.md section 1."""
+stopped for pages that it does not have. core/super/supervision.md, section 1."""
 import pathlib
 import time
 import unittest

@@ -1,5 +1,5 @@
 """The foreground command with bad input and odd surroundings, its exit codes, and that nothing is launched or lost.
-supervision.md section 9, report.md section 4."""
+core/super/supervision.md, section 9; core/model/report.md, section 4."""
 import json
 import os
 import pathlib

@@ -1,5 +1,5 @@
 """What is around the supervisor breaks: full or vanishing storage, dead helpers, a paused supervisor, odd processes.
-Enforcement goes on, and no job is stopped for it. architecture.md sections 1 and 2."""
+Enforcement goes on, and no job is stopped for it. core/super/supervision.md, section 8."""
 import os
 import pathlib
 import signal

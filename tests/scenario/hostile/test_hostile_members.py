@@ -1,5 +1,5 @@
 """Nobody is missed: every way of growing that hides from its parent, its group or its session, and every tree that
-tries to get away. supervision.md sections 3 and 6."""
+tries to get away. core/super/supervision.md, section 3, and section 6."""
 import os
 import pathlib
 import signal

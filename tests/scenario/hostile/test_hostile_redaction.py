@@ -1,5 +1,5 @@
 """Planted markers in arguments, environment, working directory, output and names: none of them is in what is kept.
-report.md section 2."""
+core/model/report.md, section 2."""
 import json
 import os
 import pathlib

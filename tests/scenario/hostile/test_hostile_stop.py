@@ -1,4 +1,4 @@
-"""How a job is ended: asked, given time, killed, and said to be gone only when it is. supervision.md section 6."""
+"""How a job is ended: asked, given time, killed, and said to be gone only when it is. core/super/supervision.md, section 6."""
 import fcntl
 import os
 import pathlib
