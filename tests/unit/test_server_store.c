@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "server/retention.h"
 #include "store_fixture.h"
@@ -338,6 +339,43 @@ static void test_retention_takes_the_oldest_finished(void **state)
     assert_int_equal(bh_store_job_get(f->store, id_of[2], &job, &diag), 0);
 }
 
+static void set_bytes(struct fixture *f, const char *id, uint64_t bytes)
+{
+    char sql[128];
+    sqlite3 *handle;
+
+    assert_int_equal(sqlite3_open(bh_store_path_peek(f->store), &handle), SQLITE_OK);
+    (void)snprintf(sql, sizeof sql, "UPDATE job SET bytes=%llu WHERE id='%s'",
+                   (unsigned long long)bytes, id);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    (void)sqlite3_close(handle);
+}
+
+/* Both copies count, the database's and the run directory's: 3 x 2 x 100 bytes. */
+static void test_retention_keeps_within_its_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct bh_retention exactly = {.max_bytes = 600}, less = {.max_bytes = 599};
+    struct bh_store_job job;
+    struct bh_diag diag = {0};
+    uint32_t marked = 9;
+
+    for (int i = 0; i < 3; i++) {
+        insert(f, i, NULL);
+        assert_int_equal(bh_store_job_fail(f->store, id_of[i], BH_E_LAUNCH_FAILED, "x",
+                                           (struct bh_wall){100 + i}, &diag),
+                         0);
+        set_bytes(f, id_of[i], 100);
+    }
+    assert_int_equal(bh_retention_run(f->store, &exactly, (struct bh_wall){200}, &marked, &diag),
+                     0);
+    assert_int_equal(marked, 0);
+    assert_int_equal(bh_retention_run(f->store, &less, (struct bh_wall){200}, &marked, &diag), 0);
+    assert_int_equal(marked, 1);
+    assert_int_equal(bh_store_job_get(f->store, id_of[0], &job, &diag), BH_E_NOT_FOUND);
+    assert_int_equal(bh_store_job_get(f->store, id_of[2], &job, &diag), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -354,6 +392,7 @@ int main(void)
         T(test_a_flood_of_security_events_is_counted),
         T(test_values),
         T(test_retention_takes_the_oldest_finished),
+        T(test_retention_keeps_within_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,6 +115,44 @@ static void test_live_sets_add_up_to_active(void **state)
     bh_bytes_done(&text);
 }
 
+/* Growth by group adds up to what active grew by, whichever way, at any two instants. */
+static void check_growth(struct fixture *f, size_t from, size_t to, bool by_primitive)
+{
+    const struct maker_instant *history = f->maker.history;
+    struct bh_trace_live_query query = {.at_us = history[to].at_us,
+                                        .since = true,
+                                        .since_us = history[from].at_us,
+                                        .by_primitive = by_primitive,
+                                        .top = 3};
+    json_t *json = live(f, query), *groups = json_object_get(json, "groups");
+    int64_t sum = number(json_object_get(json, "other"), "growth_bytes");
+
+    for (size_t i = 0; i < json_array_size(groups); i++)
+        sum += number(json_array_get(groups, i), "growth_bytes");
+    assert_int_equal(number(json, "since_us"), history[from].at_us);
+    assert_int_equal(sum, (int64_t)history[to].active - (int64_t)history[from].active);
+    json_decref(json);
+}
+
+static void test_growth_adds_up_between_any_two_instants(void **state)
+{
+    struct fixture *f = *state;
+    size_t last;
+
+    make_run(f, 200000);
+    last = f->maker.history_count - 1;
+    for (size_t i = 500; i + 40000 < last; i += 31357) {
+        size_t from = i, to = i + 40000;
+        while (f->maker.history[from + 1].at_us == f->maker.history[from].at_us)
+            from++;
+        while (to < last && f->maker.history[to + 1].at_us == f->maker.history[to].at_us)
+            to++;
+        check_growth(f, from, to, false);
+        check_growth(f, from, to, true);
+        check_growth(f, to, from, false); /* backwards: what went */
+    }
+}
+
 static uint64_t count_lines(const struct bh_bytes *bytes)
 {
     uint64_t lines = 0;
@@ -254,6 +292,7 @@ int main(void)
         T(test_a_job_without_anything_has_an_empty_timeline),
         T(test_bad_queries_are_typed),
         T(test_live_sets_add_up_to_active),
+        T(test_growth_adds_up_between_any_two_instants),
         T(test_events_are_listed_in_pages),
         T(test_chrome_trace_carries_the_peak),
         T(test_answers_are_one_cut_while_the_job_allocates),

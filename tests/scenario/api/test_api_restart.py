@@ -110,6 +110,16 @@ class Restart(unittest.TestCase):
             left = server.client.request("GET", "/v1/jobs")["jobs"]
             self.assertEqual([j["id"] for j in left], list(reversed(ids[3:])))
 
+    def test_a_second_server_on_the_same_state_is_refused(self):
+        """It says who has it, touches nothing, and the first one goes on."""
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            done = subprocess.run([str(fixture.BIN / "bulkheadd"), "--state", server.state, "--listen", "127.0.0.1:0"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(str(server.process.pid), done.stderr)
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}")["state"], "running")
+
     def test_reindex(self):
         with fixture.server() as server:
             job = server.client.launch(["/bin/sh", "-c", "exit 4"], mode="observe", record=False)
