@@ -197,6 +197,26 @@ static void ask_live(struct maker *maker, struct bh_trace *trace)
     }
 }
 
+/* Growth between two instants: two live sets and their difference. */
+static void ask_growth(struct maker *maker, struct bh_trace *trace)
+{
+    struct bh_diag diag = {0};
+
+    for (int i = 0; i < 60; i++) {
+        struct bh_trace_live_query query = {.at = BH_TRACE_AT_TIME, .since = true};
+        uint64_t bytes = 0;
+        double began, cpu;
+        query.since_us = random_range(maker, 40).from_us;
+        query.at_us = random_range(maker, 40).from_us;
+        query.by_primitive = i % 2;
+        began = seconds();
+        cpu = cpu_seconds();
+        must(bh_trace_live(trace, MAKER_ID, &query, count_bytes, &bytes, &diag), &diag);
+        printf("growth_ms %.3f\n", (seconds() - began) * 1e3);
+        printf("growth_cpu_ms %.3f\n", (cpu_seconds() - cpu) * 1e3);
+    }
+}
+
 static void ask_pickle(struct bh_trace *trace, uint64_t entries)
 {
     struct bh_diag diag = {0};
@@ -263,6 +283,7 @@ int main(int argc, char **argv)
     must(bh_trace_open(bh_store_path_peek(store), &trace, &diag), &diag);
     ask_timelines(&maker, trace);
     ask_live(&maker, trace);
+    ask_growth(&maker, trace);
     bh_trace_close(trace);
     must(bh_trace_open(bh_store_path_peek(store), &trace, &diag), &diag);
     ask_pickle(trace, 1000000);
