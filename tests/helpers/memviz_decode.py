@@ -1,5 +1,5 @@
-"""Decoder for Bulkhead's memory_viz pickles, written from the pickle format and from the contract, not
-from our writer: it knows only the opcodes that PyTorch's viewer knows and refuses everything else. On
+"""Decoder for Bulkhead's memory_viz pickles, written from the pickle format and from what the viewer relies
+on, not from our writer: it knows only the opcodes that PyTorch's viewer knows and refuses everything else. On
 top of it, what must hold for a snapshot (check) and the two replays (forwards, backwards).
 
     python3 memviz_decode.py FILE            decode, check, print a summary as JSON

@@ -1,5 +1,5 @@
-"""The intervention policy once more, written from its contract in plain Python and on purpose not from
-the C: the differential test runs both on random timelines and compares every line.
+"""The intervention policy once more, written from core/model/policy.md in plain Python and on purpose
+not from the C: the differential test runs both on random timelines and compares every line.
 
 Times and durations are ns, sizes bytes; sums saturate at 2^63 - 1. One call of step() is one event.
 """

@@ -1,4 +1,4 @@
-"""bulkhead-policy against a second implementation written from the contract, on random timelines."""
+"""bulkhead-policy against a second implementation written from its rules, on random timelines."""
 import json
 import os
 import random
