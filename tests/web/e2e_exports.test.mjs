@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { CHROMIUM, clickText, launch } from "./support/browser.mjs";
 import { ROOT } from "./support/paths.mjs";
 import { serveReaders } from "./support/readers.mjs";
-import { missing, Server } from "./support/server.mjs";
+import { BIN, missing, Server } from "./support/server.mjs";
 import { until } from "./support/until.mjs";
 
 const T0 = Date.now() * 1000 - 2000000;
@@ -79,6 +79,7 @@ describe("exports in other people's viewers", { skip: why || false }, () => {
       { "/perfetto/": `${perfetto}/`, "/speedscope/": SPEEDSCOPE },
       {
         "/trace.json": await get(`/v1/jobs/${job.id}/trace.json`),
+        "/offline.json": execFileSync(join(BIN, "bulkhead-tool"), ["trace", join(server.state, "jobs", job.id)]),
         "/stacks.txt": await get(live),
       },
     );
@@ -94,9 +95,10 @@ describe("exports in other people's viewers", { skip: why || false }, () => {
     rmSync(downloads, { recursive: true, force: true });
   });
 
-  test("Perfetto reads the counters to the byte and the microsecond", async () => {
+  /** Opens a trace in Perfetto and compares what its trace processor knows. */
+  async function readInPerfetto(path, process) {
     const page = await browser.newPage();
-    const url = encodeURIComponent(`${readers.base}/trace.json`);
+    const url = encodeURIComponent(readers.base + path);
     await page.goto(`${readers.base}/perfetto/#!/?url=${url}`);
     await page.waitForFunction(() => globalThis.app?.trace?.engine, { timeout: 60000 });
     const rows = (sql) =>
@@ -127,11 +129,16 @@ describe("exports in other people's viewers", { skip: why || false }, () => {
     );
     assert.equal(Number(last[0][0]), wanted.live);
     const names = await rows("select p.name, t.name from thread t join process p using (upid) where p.pid = 1");
-    assert.deepEqual(names, [[wanted.job, "markers"]]);
+    assert.deepEqual(names, [[process, "markers"]]);
     const complaints = await rows("select name, value from stats where severity != 'info' and value > 0");
     assert.deepEqual(complaints, []);
     await page.close();
-  });
+  }
+
+  test("Perfetto reads the counters to the byte and the microsecond", () =>
+    readInPerfetto("/trace.json", wanted.job));
+
+  test("Perfetto reads what the tool writes offline", () => readInPerfetto("/offline.json", "bulkhead"));
 
   test("speedscope reads collapsed stacks that sum to what is active", async () => {
     const page = await browser.newPage();
