@@ -2,7 +2,7 @@
 // that dies and comes back, stop and kill with their dialogs.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import test, { after, before, describe } from "node:test";
@@ -22,12 +22,13 @@ describe("the page", { skip: why || false }, () => {
   let page;
   let ended;
   let steady;
+  let leak; // in a folder whose name gives a narrow page no place to break
 
   const launchJob = async (name, most, limit) =>
     (
       await server.api("POST", "/v1/jobs", {
         name,
-        command: [PYTHON, LEAK, "--step", "8", "--pause", "0.02", "--most", String(most)],
+        command: [PYTHON, leak, "--step", "8", "--pause", "0.02", "--most", String(most)],
         limit,
       })
     ).json;
@@ -35,6 +36,10 @@ describe("the page", { skip: why || false }, () => {
 
   before(async () => {
     server = await new Server().start();
+    const folder = join(server.dir, "somebodysfolderwithaverylongnameindeed");
+    mkdirSync(folder);
+    leak = join(folder, "leak.py");
+    copyFileSync(LEAK, leak);
     browser = await launch();
     ended = await launchJob("short-leak", 1 << 20, "256MiB");
     steady = await launchJob("steady", 64, "1GiB");
