@@ -372,6 +372,22 @@ static void far_link(void **state)
     viz_log_close(&log);
 }
 
+/* Foreign events may name no process: the trace's pid is None then, not 0. */
+static void no_process_is_none(void **state)
+{
+    static const char name[] = {'\x8c', 3, 'p', 'i', 'd', 'N'};
+    (void)state;
+    struct viz_log log;
+    struct bh_memviz_options options = BH_MEMVIZ_ALL;
+    viz_log_open(&log);
+    viz_log_image(&log, 0);
+    viz_log_event(&log, BH_EVLOG_ALLOC_NEW, 0x1000, 64, 64);
+    struct bh_bytes out = export_log(&log, &options);
+    assert_non_null(memmem(out.data, out.length, name, sizeof name));
+    bh_bytes_done(&out);
+    viz_log_close(&log);
+}
+
 /* The first LINK counts, and fills in only what the event left open; one of another image is not
  * for this event. */
 static void links_fill_in_once(void **state)
@@ -444,6 +460,7 @@ int main(void)
         cmocka_unit_test(processes_limit_annotations),
         cmocka_unit_test(window_and_last_n),
         cmocka_unit_test(far_link),
+        cmocka_unit_test(no_process_is_none),
         cmocka_unit_test(links_fill_in_once),
         cmocka_unit_test(sink_error_ends_it),
     };
