@@ -1,6 +1,8 @@
 #include "server/http.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -91,6 +93,32 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     if (connection->next)
         connection->next->previous = connection;
     http->connections = connection;
+}
+
+void bh_http_describe_peer(const struct bh_http_exchange *exchange, char *buffer, size_t size)
+{
+    const struct bh_http_connection *connection = exchange->connection;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    char text[INET6_ADDRSTRLEN] = "?";
+    unsigned port = 0;
+    if (exchange->listener->local) {
+        (void)snprintf(buffer, size, "uid %u", connection ? connection->uid : 0);
+        return;
+    }
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    if (address && address->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, address, sizeof in);
+        (void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof text);
+        port = ntohs(in.sin_port);
+    } else if (address && address->sa_family == AF_INET6) {
+        struct sockaddr_in6 in;
+        memcpy(&in, address, sizeof in);
+        (void)inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof text);
+        port = ntohs(in.sin6_port);
+    }
+    (void)snprintf(buffer, size, "%s:%u", text, port);
 }
 
 /* The client sends nothing more: it has gone, or closed its sending side. */

@@ -64,6 +64,8 @@ struct bh_http {
 
 /* http.c */
 void bh_http_kick(struct bh_http_listener *listener);
+/* "127.0.0.1:40000" or "uid 1000", for security events. */
+void bh_http_describe_peer(const struct bh_http_exchange *exchange, char *buffer, size_t size);
 
 /* http_request.c: MHD's callbacks */
 void *bh_http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd);

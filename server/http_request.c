@@ -1,5 +1,4 @@
 /* One request: from MHD's callbacks to a call, through the gate to the handler, and back. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,26 +51,26 @@ static void split_target(struct bh_http_exchange *exchange)
 {
     static char root[] = "/";
     char *text = exchange->target;
-    if (strncasecmp(text, "http://", 7) == 0) {
-        exchange->authority = text + 7;
-        text = strpbrk(exchange->authority, "/?");
-        if (!text)
-            text = root;
-        else if (*text == '/') {
-            /* one byte to the left, so that the authority can be terminated in place */
-            size_t length = (size_t)(text - exchange->authority);
-            memmove(exchange->target, exchange->authority, length);
-            exchange->target[length] = '\0';
-            exchange->authority = exchange->target;
-        } else {
-            exchange->bad_target = true;
-        }
+    char *scheme = text[0] == '/' ? NULL : strstr(text, "://");
+    if (scheme) {
+        char *rest = scheme + 3;
+        size_t length = strcspn(rest, "/?");
+        /* a scheme that is not ours keeps its colon: no authority that is allowed has one there */
+        bool ours = strncasecmp(text, "http://", 7) == 0;
+        text = rest + length;
+        /* to the left, so that the authority can be terminated in place */
+        exchange->authority = exchange->target;
+        if (ours)
+            memmove(exchange->target, rest, length);
+        exchange->target[ours ? length : (size_t)(rest - exchange->target)] = '\0';
     } else if (text[0] != '/') {
         exchange->bad_target = true;
     }
     char *query = strchr(text, '?');
     if (query)
         *query++ = '\0';
+    if (scheme && !*text)
+        text = root;
     exchange->call.path = text;
     if (bh_query_decode(text, false) < 0 || bh_query_parse(&exchange->call, query) < 0)
         exchange->bad_target = true;
@@ -116,6 +115,7 @@ void *bh_http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 struct head {
     struct bh_gate_request request;
     bool has_length, has_encoding, expects;
+    bool bad_encoding; /* anything but one "chunked": where the body ends is not known */
     uint64_t length;
 };
 
@@ -153,8 +153,10 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
         request->host_count++;
     if (strcasecmp(key, "Expect") == 0)
         head->expects = true;
-    if (strcasecmp(key, "Transfer-Encoding") == 0)
+    if (strcasecmp(key, "Transfer-Encoding") == 0) {
+        head->bad_encoding |= head->has_encoding || strcasecmp(value, "chunked") != 0;
         head->has_encoding = true;
+    }
     if (strcasecmp(key, "Content-Length") == 0) {
         /* twice, or no number: as long as can be, so that it is refused */
         if (head->has_length ||
@@ -163,32 +165,6 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
         head->has_length = true;
     }
     return MHD_YES;
-}
-
-static void describe_peer(const struct bh_http_exchange *exchange, char *buffer, size_t size)
-{
-    const struct bh_http_connection *connection = exchange->connection;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(exchange->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    char text[INET6_ADDRSTRLEN] = "?";
-    unsigned port = 0;
-    if (exchange->listener->local) {
-        (void)snprintf(buffer, size, "uid %u", connection ? connection->uid : 0);
-        return;
-    }
-    const struct sockaddr *address = info ? info->client_addr : NULL;
-    if (address && address->sa_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, address, sizeof in);
-        (void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof text);
-        port = ntohs(in.sin_port);
-    } else if (address && address->sa_family == AF_INET6) {
-        struct sockaddr_in6 in;
-        memcpy(&in, address, sizeof in);
-        (void)inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof text);
-        port = ntohs(in.sin6_port);
-    }
-    (void)snprintf(buffer, size, "%s:%u", text, port);
 }
 
 static void refuse(struct bh_http_exchange *exchange, int error, const struct bh_gate_pass *pass,
@@ -200,7 +176,7 @@ static void refuse(struct bh_http_exchange *exchange, int error, const struct bh
     bh_reply_error(&exchange->call, error, diag);
     if (options->refused && bh_err_http(error) != 404 && bh_err_http(error) != 405) {
         char peer[64];
-        describe_peer(exchange, peer, sizeof peer);
+        bh_http_describe_peer(exchange, peer, sizeof peer);
         options->refused(options->user, error, peer, exchange->call.path);
     }
 }
@@ -225,6 +201,11 @@ static void check(struct bh_http_exchange *exchange, struct head *head)
     if (head->has_encoding && head->has_length) {
         call->reply.close = true;
         bh_reply_refuse(call, BH_E_USAGE, "Send Content-Length or Transfer-Encoding, not both.");
+        return;
+    }
+    if (head->bad_encoding) {
+        call->reply.close = true;
+        bh_reply_refuse(call, BH_E_USAGE, "The one Transfer-Encoding taken here is chunked.");
         return;
     }
     int result =
@@ -273,7 +254,7 @@ static ssize_t on_read(void *cls, uint64_t position, char *buffer, size_t capaci
 static struct MHD_Response *make_response(struct bh_http_exchange *exchange)
 {
     struct bh_reply *reply = &exchange->call.reply;
-    if (reply->source && !exchange->head) {
+    if (reply->source) { /* for HEAD too: its headers are those of GET, and nothing is read */
         uint64_t size =
             reply->source_length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)reply->source_length;
         reply->source->wake = wake;
@@ -348,7 +329,7 @@ static enum MHD_Result begin(struct bh_http_exchange *exchange, const char *meth
      * one, and one that waits for 100-continue, is answered now. */
     bool body = head.has_encoding || head.length > 0;
     bool now = !body || head.expects || head.length > BH_API_MAX_BODY ||
-               (head.has_encoding && head.has_length);
+               (head.has_encoding && head.has_length) || head.bad_encoding;
     if (!now)
         return MHD_YES;
     if (body && exchange->connection)
