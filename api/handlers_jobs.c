@@ -83,7 +83,7 @@ void bh_handle_list(struct bh_call *call)
     struct bh_problem problem = {0};
     struct bh_list_query query = {0};
     uint64_t limit = 100;
-    char label[160];
+    char label[64 + 1 + 256 + 1]; /* the longest there can be: longer ones match no job */
     bh_query_known(call, known, &problem);
     read_states(bh_query_text(call, "state"), &query, &problem);
     (void)bh_query_u64(call, "limit", 1, 1000, &limit, &problem);
@@ -91,7 +91,8 @@ void bh_handle_list(struct bh_call *call)
     query.name = bh_query_text(call, "name");
     const char *text = bh_query_text(call, "label");
     if (text) {
-        (void)snprintf(label, sizeof label, "%s", text);
+        if (snprintf(label, sizeof label, "%s", text) >= (int)sizeof label)
+            bh_problem_add(&problem, BH_E_BAD_QUERY, "?label", "No label is that long.");
         char *colon = strchr(label, ':');
         if (!colon || colon == label)
             bh_problem_add(&problem, BH_E_BAD_QUERY, "?label", "Give label=key:value.");

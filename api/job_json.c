@@ -155,13 +155,13 @@ static void read_mode(const struct bh_jget *top, struct bh_job_spec *spec)
     int mode = -1;
     if (bh_jget_choice(top, "mode", mode_choices, &mode))
         spec->mode = mode == 0 ? BH_MODE_ENFORCE : BH_MODE_OBSERVE;
+    else if (spec->external) /* its limit is drawn, nobody here can enforce it */
+        spec->mode = BH_MODE_OBSERVE;
     else if (has_limit || bh_jget_has(top, "mode"))
         spec->mode = BH_MODE_ENFORCE;
-    else if (!spec->external) {
+    else {
         bh_jget_refuse(top, BH_E_MODE_MISSING, "limit", "Missing, and so is mode.");
         bh_jget_refuse(top, BH_E_MODE_MISSING, "mode", "Missing, and so is limit.");
-    } else {
-        spec->mode = BH_MODE_OBSERVE;
     }
     if (mode == 0 && !has_limit)
         bh_jget_refuse(top, BH_E_MISSING_MEMBER, "limit",
@@ -386,6 +386,14 @@ void bh_launch_done(struct bh_launch_request *launch)
     launch->arrays = NULL;
 }
 
+/* A size that must be above 0: 0 stands for "not given" in a command. True when it was given. */
+static bool read_limit(const struct bh_jget *reader, const char *key, uint64_t *ret_bytes)
+{
+    if (bh_jget_size(reader, key, ret_bytes) && *ret_bytes == 0)
+        bh_jget_refuse(reader, BH_E_INVALID_VALUE, key, "Give a size above 0.");
+    return bh_jget_has(reader, key);
+}
+
 int bh_limits_json_read(const void *data, size_t length, struct bh_command *ret_command,
                         struct bh_problem *problem)
 {
@@ -396,14 +404,15 @@ int bh_limits_json_read(const void *data, size_t length, struct bh_command *ret_
     struct bh_jget top;
     struct bh_jget bands;
     bh_jget_open(&top, root, "", members, problem);
-    (void)bh_jget_size(&top, "limit", &ret_command->limit_bytes);
+    bool any = read_limit(&top, "limit", &ret_command->limit_bytes);
     if (bh_jget_child(&top, "bands", band_members, &bands)) {
-        (void)bh_jget_size(&bands, "warning", &ret_command->warning_bytes);
-        (void)bh_jget_size(&bands, "recovery", &ret_command->recovery_bytes);
-        (void)bh_jget_size(&bands, "emergency", &ret_command->emergency_bytes);
+        any |= read_limit(&bands, "warning", &ret_command->warning_bytes);
+        any |= read_limit(&bands, "recovery", &ret_command->recovery_bytes);
+        any |= read_limit(&bands, "emergency", &ret_command->emergency_bytes);
     }
-    if (problem->error == 0 && !bh_jget_has(&top, "limit") && !bh_jget_has(&top, "bands"))
-        bh_jget_refuse(&top, BH_E_MISSING_MEMBER, "limit", "Give limit, bands or both.");
+    if (problem->error == 0 && !any)
+        bh_jget_refuse(&top, BH_E_MISSING_MEMBER, "limit",
+                       "Give limit, or warning, recovery or emergency in bands.");
     json_decref(root);
     return problem->error;
 }
