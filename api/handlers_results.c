@@ -228,7 +228,7 @@ static void read_types(const char *text, uint32_t *ret_types, struct bh_problem 
 {
     static const char *const names[] = {"job",        "sample",   "transition", "signal",
                                         "checkpoint", "recorder", "log",        "host"};
-    if (!text)
+    if (!text || !*text)
         return;
     *ret_types = 0;
     while (*text) {

@@ -130,7 +130,8 @@ struct page {
     struct bh_json *json;
     unsigned written;
     unsigned visited;
-    char last[BH_JOB_ID_SIZE];
+    char last[BH_JOB_ID_SIZE];   /* visited */
+    char cursor[BH_JOB_ID_SIZE]; /* the last one written */
 };
 
 static bool has_label(const struct bh_job_spec *spec, const struct bh_list_query *query)
@@ -156,14 +157,20 @@ static int list_row(void *user, const struct bh_store_job *row)
         return BH_OK;
     if (!found.job && read_spec(page->app, row->id, &found.spec, NULL) < 0)
         return BH_OK; /* deleted meanwhile */
-    if (has_label(bh_found_spec(&found), page->query)) {
+    int result = BH_OK;
+    if (!has_label(bh_found_spec(&found), page->query)) {
+        /* goes on */
+    } else if (page->written == page->query->limit) {
+        result = BH_E_END; /* one more than fits: there is a next page */
+    } else {
         struct bh_job_view view;
         bh_found_view(&found, &view);
         bh_view_job(page->json, NULL, &view);
+        memcpy(page->cursor, row->id, sizeof page->cursor);
         page->written++;
     }
     bh_found_done(&found);
-    return page->written == page->query->limit ? BH_E_END : BH_OK;
+    return result;
 }
 
 /* One state only: the store filters by it; live states change before their rows do. */
@@ -233,7 +240,7 @@ static void op_list(void *self, struct bh_call *call, const struct bh_list_query
         return;
     }
     bh_json_end(&json);
-    bh_json_string(&json, "next_cursor", more ? page.last : NULL);
+    bh_json_string(&json, "next_cursor", more ? page.cursor : NULL);
     bh_json_end(&json);
     bh_json_finish(&json);
     bh_reply_body(call, 200, BH_TYPE_JSON);

@@ -117,6 +117,21 @@ static bool limits_ok(const struct bh_job *job, struct bh_call *call, struct bh_
     return true;
 }
 
+/* What only works when the launch asked for it. */
+static bool was_asked_for(const struct bh_job_spec *spec, struct bh_call *call,
+                          enum bh_command_kind kind)
+{
+    if (kind == BH_COMMAND_CHECKPOINT && spec->checkpoint_kind == BH_CHECKPOINT_NONE)
+        bh_reply_refuse(call, BH_E_CHECKPOINT_UNAVAILABLE,
+                        "The job was launched without checkpoint, so it cannot be asked for one.");
+    else if (kind == BH_COMMAND_RECORDING && !spec->record)
+        bh_reply_refuse(call, BH_E_WRONG_STATE,
+                        "The job was launched without record, so nothing is recorded in it.");
+    else
+        return true;
+    return false;
+}
+
 static void op_command(void *self, struct bh_call *call, const struct bh_command *wanted)
 {
     struct bh_app *app = self;
@@ -139,6 +154,8 @@ static void op_command(void *self, struct bh_call *call, const struct bh_command
         return;
     }
     if (command.kind == BH_COMMAND_LIMITS && !limits_ok(job, call, &command))
+        return;
+    if (!was_asked_for(job->spec, call, command.kind))
         return;
     if (!job->link) {
         bh_reply_refuse(call, BH_E_AGAIN,

@@ -230,20 +230,36 @@ static void append_snapshot(struct bh_app *app, struct bh_bytes *first,
     }
 }
 
+/* The id of the job that ?job= names, by id or name; false after having answered 404. */
+static bool find_job(struct bh_app *app, struct bh_call *call, const char *name,
+                     char ret_id[static BH_JOB_ID_SIZE])
+{
+    struct bh_found found;
+    struct bh_diag diag = {0};
+    int result = bh_backend_find(app, name, &found, &diag);
+    if (result < 0) {
+        bh_reply_error(call, result, &diag);
+        return false;
+    }
+    memcpy(ret_id, bh_found_id(&found), BH_JOB_ID_SIZE);
+    bh_found_done(&found);
+    return true;
+}
+
 static void op_events(void *self, struct bh_call *call, const struct bh_events *events)
 {
     struct bh_app *app = self;
     struct bh_bytes first = {0};
     uint64_t number = 0;
-    if (streams_full(app, call))
+    char job_id[BH_JOB_ID_SIZE];
+    if (streams_full(app, call) || (events->job && !find_job(app, call, events->job, job_id)))
         return;
     if (events->of_job) {
         job_stream(app, call, events);
         return;
     }
-    struct bh_job *job = events->job ? bh_jobs_find(app->jobs, events->job) : NULL;
     struct bh_stream_options options = {.types = events->types,
-                                        .job_id = job ? job->id : events->job,
+                                        .job_id = events->job ? job_id : NULL,
                                         .from = bh_hub_next(app->hub)};
     bool resumed = events->since && read_global_id(app, events->since, &number);
     bh_bytes_append_text(&first, "retry: 2000\n\n");

@@ -140,6 +140,19 @@ void bh_jobs_warn(struct bh_job *job, const char *format, ...)
 /* ---- views -------------------------------------------------------------------------------------
  */
 
+/* How a job ended that never ran; the row has the error, an outcome only comes from a report. */
+static void view_failed_start(const struct bh_store_job *row, struct bh_job_view *view)
+{
+    if (row->error == BH_E_LAUNCH_NOT_FOUND)
+        view->outcome = BH_OUTCOME_LAUNCH_NOT_FOUND;
+    else if (row->error == BH_E_LAUNCH_NOT_EXECUTABLE || row->error == BH_E_LAUNCH_CWD)
+        view->outcome = BH_OUTCOME_LAUNCH_NOT_EXECUTABLE;
+    else
+        view->outcome = BH_OUTCOME_SUPERVISOR_FAILURE;
+    view->cause = BH_CAUSE_UNKNOWN;
+    view->exit_code = bh_err_exit(row->error);
+}
+
 void bh_jobs_view_row(const struct bh_store_job *row, const struct bh_job_spec *spec,
                       struct bh_job_view *ret_view)
 {
@@ -182,6 +195,8 @@ void bh_jobs_view_row(const struct bh_store_job *row, const struct bh_job_spec *
     if ((row->state == BH_JOB_FINISHED || row->state == BH_JOB_FAILED_TO_START) &&
         row->policy_state != BH_POLICY_STATE_SUPERVISOR_ERROR)
         ret_view->policy_state = BH_POLICY_STATE_EXITED;
+    if (row->state == BH_JOB_FAILED_TO_START && row->outcome == BH_OUTCOME_NONE)
+        view_failed_start(row, ret_view);
 }
 
 /* Before the first status: what the spec says. */
