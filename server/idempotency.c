@@ -103,8 +103,13 @@ void bh_idempotency_settle(struct bh_app *app)
             }
             struct bh_job_view view;
             bh_found_view(&found, &view);
-            bh_view_job_document(&view, &body);
-            bh_idempotency_keep(app, settling.items[i].key, 201, &body);
+            /* made, and never started: nothing ran, so the repeated request shall launch */
+            if (view.state == BH_JOB_FAILED_TO_START && view.started_at.us == 0) {
+                bh_idempotency_drop(app, settling.items[i].key);
+            } else {
+                bh_view_job_document(&view, &body);
+                bh_idempotency_keep(app, settling.items[i].key, 201, &body);
+            }
             bh_bytes_done(&body);
             bh_found_done(&found);
         }

@@ -255,23 +255,24 @@ static void on_made(uv_work_t *work, int status)
     bh_supervise_start(job, on_started, launch);
 }
 
-/* Completes what only the server knows and encodes it; ret_id is the new job's. */
-static int prepare(struct launch *launch, const struct bh_job_spec *wanted,
-                   char ret_id[static BH_JOB_ID_SIZE], struct bh_problem *problem)
+/* Checks that concern this machine at this moment, completes what only the server knows and encodes
+ * the spec. */
+static int prepare(struct launch *launch, const struct bh_job_spec *wanted, struct bh_wall now,
+                   const char *id, struct bh_problem *problem)
 {
     struct bh_app *app = launch->app;
     struct bh_job_spec spec = *wanted;
-    spec.created_at = bh_clock_wall();
+    if (check_cwd(wanted, problem) < 0 || check_host(wanted, problem) < 0)
+        return problem->error;
+    spec.created_at = now;
+    memcpy(spec.id, id, sizeof spec.id);
     spec.recorder_path = spec.record && app->recorder[0] ? app->recorder : NULL;
     if (spec.owner_pid && bh_platform_start_token(spec.owner_pid, &spec.owner_start_token) < 0) {
         bh_problem_add(problem, BH_E_INVALID_VALUE, "/owner/pid", "There is no process %d.",
                        spec.owner_pid);
         return problem->error;
     }
-    problem->error = bh_random_job_id(spec.created_at, spec.id);
-    if (problem->error >= 0)
-        problem->error = bh_spec_file_encode(&spec, &launch->spec, &launch->diag);
-    memcpy(ret_id, spec.id, sizeof spec.id);
+    problem->error = bh_spec_file_encode(&spec, &launch->spec, &launch->diag);
     return problem->error;
 }
 
@@ -312,21 +313,12 @@ static void enlist(struct launch *launch)
     }
 }
 
-static bool check_request(struct bh_app *app, struct bh_call *call,
-                          const struct bh_launch_request *request)
+/* Nothing was made for this request: its key is free again. */
+static void drop(struct launch *launch)
 {
-    struct bh_problem problem = {0};
-    if (app->stopping || !app->ready) {
-        bh_reply_refuse(call, BH_E_BUSY,
-                        app->stopping ? "The server is going down."
-                                      : "The server is still starting.");
-        return false;
-    }
-    if (check_cwd(&request->spec, &problem) < 0 || check_host(&request->spec, &problem) < 0) {
-        bh_reply_problem(call, &problem);
-        return false;
-    }
-    return true;
+    if (launch->key)
+        bh_idempotency_drop(launch->app, launch->key);
+    free_launch(launch);
 }
 
 static void begin_launch(struct bh_app *app, struct bh_call *call,
@@ -334,32 +326,34 @@ static void begin_launch(struct bh_app *app, struct bh_call *call,
 {
     struct bh_problem problem = {0};
     char id[BH_JOB_ID_SIZE];
-    if (!check_request(app, call, request))
+    struct bh_wall now = bh_clock_wall();
+    if (app->stopping || !app->ready) {
+        bh_reply_refuse(call, BH_E_BUSY,
+                        app->stopping ? "The server is going down."
+                                      : "The server is still starting.");
         return;
+    }
     struct launch *launch = calloc(1, sizeof *launch);
-    if (!launch) {
-        bh_reply_error(call, BH_E_NOMEM, NULL);
+    int result = launch ? bh_random_job_id(now, id) : BH_E_NOMEM;
+    if (result < 0) {
+        free(launch);
+        bh_reply_error(call, result, NULL);
         return;
     }
     *launch = (struct launch){.app = app, .call = call, .dirfd = -1};
     launch->work.data = launch;
-    if (prepare(launch, &request->spec, id, &problem) < 0) {
-        bh_reply_problem(call, &problem);
-        free_launch(launch);
-        return;
-    }
-    /* the key first: a request that is repeated finds its own job under the name */
+    /* the key first: a request that is repeated gets its answer whatever has changed since, and
+     * finds its own job under the name */
     if (!reserve_key(launch, request, id)) {
         free_launch(launch);
-        return;
+    } else if (prepare(launch, &request->spec, now, id, &problem) < 0) {
+        bh_reply_problem(call, &problem);
+        drop(launch);
+    } else if (answer_existing(app, call, request)) {
+        drop(launch);
+    } else {
+        enlist(launch);
     }
-    if (answer_existing(app, call, request)) {
-        if (launch->key)
-            bh_idempotency_drop(app, launch->key);
-        free_launch(launch);
-        return;
-    }
-    enlist(launch);
 }
 
 static void op_launch(void *self, struct bh_call *call, const struct bh_launch_request *request)
