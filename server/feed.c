@@ -166,8 +166,13 @@ static void after_step(struct bh_feed *feed)
     job->importing = false;
     job->import_after_ms = now + (job->ended ? 0 : STEP_GAP_MS);
     bool fatal = feed->result == BH_E_MALFORMED || feed->result == BH_E_CHECKSUM;
+    /* what space or time heals is tried for as long as it takes: a job that is given up while the
+     * database cannot be written would stay unfinished there */
+    bool passing = feed->result == BH_E_NOSPACE || feed->result == BH_E_IO ||
+                   feed->result == BH_E_BUSY || feed->result == BH_E_NOMEM;
     if (feed->result < 0) {
-        job->import_failures++;
+        if (!passing || job->import_failures + 1 < GIVE_UP)
+            job->import_failures++;
         if (job->import_failures == 1)
             bh_log(BH_LOG_WARNING, "job %s: its data cannot be imported: %s; trying again", job->id,
                    feed->diag.detail);
