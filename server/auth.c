@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
@@ -65,11 +66,23 @@ static int add_token(struct bh_auth *auth, const char *text, size_t length, enum
     return BH_OK;
 }
 
+/* A token that others could read is none: whether they did cannot be known. */
+static int check_private(int state_fd, struct bh_diag *diag)
+{
+    struct stat st;
+    if (fstatat(state_fd, TOKEN_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 || !(st.st_mode & 077))
+        return BH_OK; /* a missing one is made */
+    return bh_err_set(diag, BH_E_UNSAFE_PATH, NULL,
+                      "others can read the token file; remove it to get a new token");
+}
+
 int bh_auth_read_token(int state_fd, char ret_token[static BH_AUTH_SECRET_SIZE],
                        struct bh_diag *diag)
 {
     struct bh_bytes text = {0};
-    int result = bh_io_read_file(state_fd, TOKEN_NAME, 1024, &text, diag);
+    int result = check_private(state_fd, diag);
+    if (result >= 0)
+        result = bh_io_read_file(state_fd, TOKEN_NAME, 1024, &text, diag);
     if (result == BH_E_NOT_FOUND) {
         char secret[BH_AUTH_SECRET_SIZE + 1];
         result = make_secret(secret);

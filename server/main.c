@@ -1,4 +1,5 @@
 /* bulkheadd: settings, the actions that need no server, and the server itself. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -60,11 +61,24 @@ static int act(struct bh_app *app, struct bh_config *config)
     return 70;
 }
 
+/* Whoever closed a standard stream before starting us: without this the next file we open would get
+ * its number, and a log line would be written into it. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static struct bh_app app; /* large: not on the stack */
     struct bh_config config;
     struct bh_diag diag = {0};
+    fill_standard_streams();
     bh_log_setup("bulkheadd", BH_LOG_INFO);
     int result = bh_config_read(&config, argc, argv, environ, &diag);
     if (result >= 0)

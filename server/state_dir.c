@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
@@ -99,6 +100,19 @@ int bh_state_defaults(struct bh_config *config, struct bh_diag *diag)
     return result;
 }
 
+/* A folder that others may write into would let them swap token and socket. Often it is only a
+ * umask of 002, so it is corrected, not refused. */
+static int keep_others_out(int fd, struct bh_diag *diag)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return bh_err_sys(diag, errno, "the state directory cannot be looked at");
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) &&
+        fchmod(fd, st.st_mode & 07777 & ~(mode_t)(S_IWGRP | S_IWOTH)) < 0)
+        return bh_err_sys(diag, errno, "others can write into the state directory");
+    return BH_OK;
+}
+
 int bh_state_open(struct bh_app *app, struct bh_diag *diag)
 {
     const char *path = bh_config_text(app->config, BH_PARAM_STATE);
@@ -106,6 +120,8 @@ int bh_state_open(struct bh_app *app, struct bh_diag *diag)
         return bh_err_set(diag, BH_E_TOO_LONG, "state", "the state path is too long");
     (void)snprintf(app->state_path, sizeof app->state_path, "%s", path);
     int result = bh_io_make_dir(AT_FDCWD, path, true, &app->state_fd, diag);
+    if (result >= 0)
+        result = keep_others_out(app->state_fd, diag);
     if (result >= 0)
         result = bh_io_make_dir(app->state_fd, "jobs", false, &app->jobs_fd, diag);
     return result;
