@@ -38,7 +38,7 @@ struct scribe {
     struct bh_mono second; /* of the last once-a-second duties */
     int standby_pid;
     int standby_fd; /* write end: the standby takes over when it closes without a byte */
-    bool report_done;
+    bool report_done, report_failed;
     struct bh_store store;
 };
 
@@ -203,6 +203,7 @@ static void publish(struct scribe *scribe, bool idle)
         .ready = idle && !scribe->store.dirty,
         .artifact_error = error,
         .report_done = scribe->report_done,
+        .report_failed = scribe->report_failed,
         .journal_sequence = scribe->store.synced_sequence,
         .evlog_bytes = scribe->drain ? bh_drain_evlog_bytes(scribe->drain) : 0,
         .recorder = scribe->recorder,
@@ -355,6 +356,7 @@ static void finish(struct scribe *scribe)
     }
     last_status(scribe, result < 0 ? result : 0);
     scribe->report_done = result == BH_OK;
+    scribe->report_failed = !scribe->report_done;
     publish(scribe, true);
     bh_logs_trim(run);
     wait_decider(run);

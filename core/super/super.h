@@ -13,7 +13,7 @@
  *   5. subreaper flag, locked memory, launch: record LAUNCHED, or OUTCOME with a launch kind
  *   6. the loop; after the tree is empty: PEAK_MEMBER…, ADVISORY, EMPTY, OUTCOME, then
  *      bh_queue_set_final and bh_queue_wake
- *   7. the decider waits for report_done (or artifact_error, or EOF on scribe_alive_fd), sends
+ *   7. the decider waits for report_done (or report_failed, or EOF on scribe_alive_fd), sends
  *      EV_FINAL, LOCK_UN, exits. The scribe unlocks as well once the report is done and
  *      decider_alive_fd is at EOF, then goes on with the readings of reclaim.h
  *

@@ -204,6 +204,8 @@ static int wait_for_report(struct bh_run *run, int *ret_artifact_error)
             *ret_artifact_error = scribe.artifact_error;
             return scribe.report_done ? BH_OK : BH_E_REPORT_SUPPRESSED;
         }
+        if (scribe.report_failed) /* it waits for us now, not we for it */
+            return BH_E_REPORT_SUPPRESSED;
         if (bh_clock_mono().ns > give_up)
             return BH_E_REPORT_SUPPRESSED;
         wait_once(run);

@@ -216,6 +216,7 @@ void bh_queue_set_scribe(struct bh_queue *queue, const struct bh_queue_scribe *s
     atomic_store_explicit(&words->evlog_bytes, scribe->evlog_bytes, memory_order_release);
     atomic_store_explicit(&words->journal_sequence, scribe->journal_sequence, memory_order_release);
     atomic_store_explicit(&words->scribe_ready, scribe->ready, memory_order_release);
+    atomic_store_explicit(&words->report_failed, scribe->report_failed, memory_order_release);
     atomic_store_explicit(&words->report_done, scribe->report_done, memory_order_release);
 }
 
@@ -245,6 +246,8 @@ void bh_queue_scribe(const struct bh_queue *queue, struct bh_queue_scribe *ret_s
     recorder->active = load_observed(&words->active_status, &words->active_bytes);
     recorder->reserved = load_observed(&words->reserved_status, &words->reserved_bytes);
     ret_scribe->report_done = atomic_load_explicit(&words->report_done, memory_order_acquire) != 0;
+    ret_scribe->report_failed =
+        atomic_load_explicit(&words->report_failed, memory_order_acquire) != 0;
     ret_scribe->ready = atomic_load_explicit(&words->scribe_ready, memory_order_acquire) != 0;
     ret_scribe->pid = (int)atomic_load_explicit(&words->scribe_pid, memory_order_acquire);
     ret_scribe->artifact_error = atomic_load_explicit(&words->artifact_error, memory_order_acquire);

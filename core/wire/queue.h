@@ -92,6 +92,7 @@ struct bh_queue_scribe {
     bool ready;         /* up, and at its last look all that was stored was journalled and synced */
     int artifact_error; /* enum bh_error, 0 none: exit 74 */
     bool report_done;   /* report.json is in place */
+    bool report_failed; /* there will be none: nobody need wait */
     uint64_t journal_sequence; /* last one synced */
     uint64_t evlog_bytes;
     struct bh_record_recorder recorder; /* texts are not carried: only numbers and state */

@@ -49,7 +49,8 @@ struct bh_queue_words {
     _Atomic uint32_t report_done;
     _Atomic uint64_t journal_sequence;
     _Atomic uint64_t evlog_bytes;
-    uint64_t pad4[4];
+    _Atomic uint32_t report_failed;
+    uint32_t pad4[7];
     _Atomic uint32_t recorder_state; /* 384: scribe */
     _Atomic uint32_t active_status;
     _Atomic uint32_t reserved_status;

@@ -174,6 +174,7 @@ static void test_words(void **state)
         .ready = true,
         .artifact_error = BH_E_NOSPACE,
         .report_done = true,
+        .report_failed = true,
         .journal_sequence = 17,
         .evlog_bytes = 4096,
     };

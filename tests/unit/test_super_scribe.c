@@ -45,7 +45,7 @@ static void leave(struct run_dir *dir)
 {
     struct bh_queue_scribe words;
     assert_true(WAIT_FOR(
-        (bh_queue_scribe(dir->state.queue, &words), words.report_done || words.artifact_error)));
+        (bh_queue_scribe(dir->state.queue, &words), words.report_done || words.report_failed)));
     close_fd(&dir->state.decider_token_fd);
     close_fd(&dir->state.lock_fd);
 }
