@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/model/policy.h"
 
 /* One switch per list of states.def. */
@@ -191,14 +192,30 @@ static int check_checkpoint(const struct bh_job_spec *spec, struct bh_diag *diag
     return BH_OK;
 }
 
+/* Neither can be caught: a KILL leaves no grace, a STOP only freezes the job until its grace ends.
+ */
+static int check_stop_signal(const struct bh_job_spec *spec, struct bh_diag *diag)
+{
+    char name[16];
+    if (spec->stop_signal < 1 || spec->stop_signal > SIGNAL_MAX)
+        return refuse(diag, "stop/signal", "stop.signal must be a signal, 1 to 64");
+    const char *text = bh_text_signal_name(spec->stop_signal, name, sizeof name);
+    if (strcmp(text, "SIGKILL") == 0 || strcmp(text, "SIGSTOP") == 0)
+        return refuse(diag, "stop/signal",
+                      "no program can react to stop.signal SIGKILL or SIGSTOP: use SIGTERM, SIGINT "
+                      "or another one that the program handles");
+    return BH_OK;
+}
+
 static int check_counts(const struct bh_job_spec *spec, struct bh_diag *diag)
 {
     if (spec->breach_count == 0)
         return refuse(diag, "breach/count", "breach/count must be at least 1");
     if (spec->max_unusable == 0)
         return refuse(diag, "max_unusable", "max_unusable must be at least 1");
-    if (spec->stop_signal < 1 || spec->stop_signal > SIGNAL_MAX)
-        return refuse(diag, "stop/signal", "stop.signal must be a signal, 1 to 64");
+    int result = check_stop_signal(spec, diag);
+    if (result < 0)
+        return result;
     if (spec->record && (spec->depth == 0 || spec->depth > 256))
         return refuse(diag, "record/depth", "record.depth must be 1 to 256");
     if (!spec->external && (spec->argc == 0 || !spec->argv[0] || spec->argv[0][0] == '\0'))

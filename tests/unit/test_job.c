@@ -1,4 +1,6 @@
 /* A job's spec: defaults, bands, ranges, the first wrong member named. */
+#include <signal.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,6 +130,8 @@ static void test_ranges(void **state)
     REFUSED("max_unusable", spec.max_unusable = 0);
     REFUSED("stop/signal", spec.stop_signal = 65);
     REFUSED("stop/signal", spec.stop_signal = 0);
+    REFUSED("stop/signal", spec.stop_signal = 9);
+    REFUSED("stop/signal", spec.stop_signal = SIGSTOP);
     REFUSED("sample_interval", spec.interval_ns = 0);
     REFUSED("min_sample_interval", spec.min_interval_ns = 0);
     REFUSED("min_sample_interval", spec.min_interval_ns = spec.interval_ns + 1);
