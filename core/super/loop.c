@@ -15,6 +15,7 @@ void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_
     loop->spec = run->spec;
     loop->mrelease_fd = -1;
     loop->terminal_fd = -1;
+    loop->server.fd = -1;
     loop->own_group = getpgrp();
     loop->limits_revision = 1;
     loop->observing = true;
@@ -253,11 +254,24 @@ static void watch_owner(struct bh_loop *loop)
         lose_owner(loop);
 }
 
+/* The same stop as the one that a server sends which is asked to end. */
+static void watch_server(struct bh_loop *loop, struct bh_mono now)
+{
+    struct bh_policy_event event = {.kind = BH_POLICY_EVENT_STOP_REQUEST,
+                                    .at_ns = bh_loop_policy_time(loop, now),
+                                    .stop = BH_POLICY_STOP_TERM};
+    if (loop->empty || !bh_server_watch_gone(&loop->server, event.at_ns))
+        return;
+    if (!loop->policy.started && loop->policy.current != BH_POLICY_STATE_EMERGENCY)
+        bh_loop_feed(loop, &event);
+}
+
 static void quarter(struct bh_loop *loop, struct bh_mono now)
 {
     loop->next_quarter.ns = now.ns + QUARTER_NS;
     loop->child_ended = true; /* in case a SIGCHLD was lost in another's shadow */
     watch_owner(loop);
+    watch_server(loop, now);
     bh_account_quarter(loop);
 }
 

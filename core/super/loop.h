@@ -16,6 +16,7 @@
 #include "core/super/peers.h"
 #include "core/super/rings_mapped.h"
 #include "core/super/sampler.h"
+#include "core/super/server_watch.h"
 #include "core/super/super.h"
 
 #define BH_PEAK_MEMBERS 32 /* largest members kept for the breakdown at the peak */
@@ -91,6 +92,7 @@ struct bh_loop {
     char cgroup_reason[96];  /* why it is not in force, "" when it is */
     struct bh_proc owner;    /* who asked for the job, while owner_known */
     bool owner_known;
+    struct bh_server_watch server;
     int terminal_fd; /* foreground: the terminal that was handed to the job, -1 = none */
     int own_group;
     unsigned foreground_signals;

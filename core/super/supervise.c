@@ -162,6 +162,8 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
         loop.account.oom_kills_before = memory.oom_kills;
     bh_members_note_foreign(&loop.members);
     bh_loop_make_cgroup(&loop);
+    if (supervise->run->spec->end_with_server && !supervise->run->foreground)
+        bh_server_watch_open(&loop.server, supervise->run->run_fd);
     note_host(&loop, &facts);
     return BH_OK;
 }
@@ -240,6 +242,7 @@ static void finish(const struct bh_supervise *supervise, struct bh_supervise_end
     say_final(report_error);
     bh_peers_done(&loop.peers);
     bh_checkpoint_done(&loop.checkpoint);
+    bh_server_watch_close(&loop.server);
     if (loop.cgroup.made)
         loop.os->cgroup_remove(loop.os->self, &loop.cgroup);
     (void)flock(run->lock_fd, LOCK_UN);

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -36,6 +37,23 @@ class Restart(unittest.TestCase):
             server.client.job(live.id).wait(timeout=30)
             outcome = server.client.request("GET", f"/v1/jobs/{live.id}")["outcome"]
             self.assertEqual((outcome["kind"], outcome["cause"]), ("policy_intervention", "user_stop"))
+
+    def test_on_server_exit_terminate(self):
+        with fixture.server() as server:
+            launch = lambda **more: server.client.launch(["/bin/sleep", "600"], mode="observe", record=False, **more)
+            bound, other = launch(on_server_exit="terminate"), launch()
+            report = os.path.join(server.state, "jobs", bound.id, "report.json")
+            server.kill9()
+            server.start()  # well within the five seconds
+            time.sleep(7)  # and they are over: nothing may happen, so there is nothing to wait for
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{bound.id}")["state"], "running")
+            server.kill9()
+            fixture.wait_until(lambda: os.path.exists(report), "the job ends with its server", 30)
+            server.start()
+            server.client.job(bound.id).wait(timeout=30)
+            outcome = server.client.request("GET", f"/v1/jobs/{bound.id}")["outcome"]
+            self.assertEqual((outcome["kind"], outcome["cause"]), ("policy_intervention", "user_stop"))
+            self.assertEqual(server.client.request("GET", f"/v1/jobs/{other.id}")["state"], "running")
 
     def test_a_job_that_ended_meanwhile(self):
         with fixture.server() as server:
