@@ -226,6 +226,8 @@ struct bh_record_outcome {
     uint64_t cpu_ns; /* of the supervisor */
     uint32_t survivors;
     int error; /* enum bh_error behind supervisor_failure and launch failures */
+    /* totals of the decider: records of single members are left out in a storm of forks */
+    uint64_t members_seen, members_escaped, member_records_omitted;
 };
 
 struct bh_record_peak_member {

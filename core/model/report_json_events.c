@@ -191,11 +191,19 @@ static void render_checkpoint(const struct bh_report *report, struct bh_json *js
     bh_json_end(json);
 }
 
+static uint64_t larger(uint64_t left, uint64_t right)
+{
+    return left > right ? left : right;
+}
+
+/* Totals are the decider's where it lived to say them: in a storm of forks records are left out. */
 static void render_escape(const struct bh_report *report, struct bh_json *json)
 {
+    const struct bh_record_outcome *totals = &report->outcome;
+    uint64_t escaped = larger(report->escaped, totals->members_escaped);
     bh_json_object(json, "escape");
-    bh_json_bool(json, "detected", report->escaped > 0);
-    bh_json_u64(json, "escaped_count", report->escaped);
+    bh_json_bool(json, "detected", escaped > 0);
+    bh_json_u64(json, "escaped_count", escaped);
     bh_json_array(json, "identities");
     for (size_t i = 0; i < report->escape_count; i++)
         bh_json_string(json, NULL, report->escapes[i].record.basename);
@@ -210,8 +218,9 @@ static void render_escape(const struct bh_report *report, struct bh_json *json)
         bh_json_end(json);
     }
     bh_json_end(json);
-    bh_json_u64(json, "member_events_omitted", report->member_list.omitted);
-    bh_json_u64(json, "members_seen", report->came);
+    bh_json_u64(json, "member_events_omitted",
+                report->member_list.omitted + totals->member_records_omitted);
+    bh_json_u64(json, "members_seen", larger(report->came, totals->members_seen));
     bh_json_end(json);
 }
 

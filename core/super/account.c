@@ -381,6 +381,9 @@ void bh_account_outcome(struct bh_loop *loop, int error)
     outcome->exact_rounds = loop->sampler.exact_rounds;
     outcome->cpu_ns = loop->os->cpu_ns(loop->os->self);
     outcome->survivors = loop->given_up ? (uint32_t)bh_members_live(&loop->members) : 0;
+    outcome->members_seen = loop->notes.came;
+    outcome->members_escaped = loop->notes.escaped;
+    outcome->member_records_omitted = loop->notes.members_unsaid;
     loop->outcome = *outcome;
     bh_notes_put(&loop->notes, &record);
     bh_account_publish(loop);

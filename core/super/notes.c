@@ -22,6 +22,8 @@ static bool is_watched(enum bh_record_kind kind)
 void bh_notes_put(struct bh_notes *notes, struct bh_record *record)
 {
     if (record->kind == BH_RECORD_MEMBER || record->kind == BH_RECORD_ESCAPE) {
+        notes->came += record->kind == BH_RECORD_MEMBER && record->member.event == BH_MEMBER_CAME;
+        notes->escaped += record->kind == BH_RECORD_ESCAPE;
         if (notes->member_records_left == 0) {
             notes->members_unsaid++;
             return;

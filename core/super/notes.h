@@ -18,6 +18,7 @@ struct bh_notes {
     uint64_t sequence;      /* of the last record stored */
     uint64_t member_records_left;
     uint64_t members_unsaid; /* member records left out */
+    uint64_t came, escaped;  /* all of them, whether a record was left out or not */
     bool wake_wanted;        /* something that should be synced was stored */
     void (*tap)(void *context, const struct bh_record *record); /* tests, --json; NULL = none */
     void *tap_context;

@@ -166,6 +166,9 @@ static const struct bh_field outcome_fields[] = {
     F(19, UNSIGNED, outcome.cpu_ns),
     F(20, UNSIGNED, outcome.survivors),
     F(21, SIGNED, outcome.error),
+    F(22, UNSIGNED, outcome.members_seen),
+    F(23, UNSIGNED, outcome.members_escaped),
+    F(24, UNSIGNED, outcome.member_records_omitted),
 };
 
 static const struct bh_field peak_member_fields[] = {

@@ -101,6 +101,9 @@ static inline void fill_outcome(struct bh_record_outcome *outcome)
         .cpu_ns = 4000000,
         .survivors = 1,
         .error = -21,
+        .members_seen = 1200,
+        .members_escaped = 500,
+        .member_records_omitted = 77,
     };
 }
 

@@ -146,6 +146,8 @@ static struct bh_record_outcome *outcome(uint64_t at_ms, enum bh_outcome_kind ki
     record.outcome.kind = kind;
     record.outcome.cause = cause;
     record.outcome.survivors = 0;
+    record.outcome.members_seen = record.outcome.members_escaped = 0;
+    record.outcome.member_records_omitted = 0;
     record.outcome.error = 0;
     record.outcome.final_bytes = available(0);
     record.outcome.peak_at.ns = T0 + 9800 * MS;

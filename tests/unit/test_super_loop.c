@@ -1,5 +1,8 @@
 /* The whole loop on a scripted machine: limits, stops, trees, clocks, failures. */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
 
 #include "super_fixture.h"
 
@@ -237,6 +240,47 @@ static void test_owner_that_was_gone_before(void **state)
     fixture_free(fixture);
 }
 
+static void let_go(void *context)
+{
+    assert_int_equal(flock(*(int *)context, LOCK_UN), 0);
+}
+
+static void take_again(void *context)
+{
+    assert_int_equal(flock(*(int *)context, LOCK_EX | LOCK_NB), 0);
+}
+
+/* on_server_exit: terminate. A server that comes back in time keeps its job; the second absence is
+ * counted from its own beginning. */
+static void test_server_that_is_gone(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    char folder[] = "/tmp/server-watch-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/server.lock", folder);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(lock >= 0);
+    take_again(&lock);
+    fixture_launch(fixture);
+    fixture->loop->server.fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t zero = fixture->fake.clock.ns;
+    bh_fake_at(&fixture->fake, zero + 10 * S, let_go, &lock);
+    assert_false(fixture_run(fixture, 14 * S));
+    bh_fake_at(&fixture->fake, zero + 14 * S + MS, take_again, &lock);
+    assert_false(fixture_run(fixture, 6 * S));
+    bh_fake_at(&fixture->fake, zero + 20 * S + MS, let_go, &lock);
+    assert_false(fixture_run(fixture, 5 * S));
+    assert_true(fixture_run(fixture, 3 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "stop_requested");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_USER_STOP);
+    assert_int_equal(fixture->loop->server.fd, -1);
+    (void)close(lock);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    fixture_free(fixture);
+}
+
 static void test_observe_never_stops(void **state)
 {
     (void)state;
@@ -315,6 +359,33 @@ static void test_orphan_is_said_to_be_reparented(void **state)
     fixture_free(fixture);
 }
 
+/* More members than there is room for records: the totals of the outcome know them all. */
+static void storm_without_room(void *context)
+{
+    struct fixture *fixture = context;
+    fixture->loop->notes.member_records_left = 50;
+    for (int i = 0; i < 200; i++) {
+        bh_fake_add(&fixture->fake, 1000 + i, getpid());
+        bh_fake_end(&fixture->fake, 1000 + i, 0);
+    }
+}
+
+static void test_totals_of_a_fork_storm(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + 2 * S;
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, storm_without_room, fixture);
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    const struct bh_record_outcome *outcome = fixture_outcome(fixture);
+    assert_int_equal(outcome->members_seen, 1 + 200);
+    uint64_t told = fixture_count(fixture, BH_RECORD_MEMBER);
+    assert_true(outcome->member_records_omitted > 0);
+    assert_true(told + outcome->member_records_omitted >= 2 * 201);
+    fixture_free(fixture);
+}
+
 static void test_launch_failure_is_an_outcome(void **state)
 {
     (void)state;
@@ -343,10 +414,12 @@ int main(void)
         cmocka_unit_test(test_second_signal_kills),
         cmocka_unit_test(test_owner_exit_stops_the_job),
         cmocka_unit_test(test_owner_that_was_gone_before),
+        cmocka_unit_test(test_server_that_is_gone),
         cmocka_unit_test(test_observe_never_stops),
         cmocka_unit_test(test_stranger_with_a_used_number_is_not_signalled),
         cmocka_unit_test(test_foreign_child_is_left_alone),
         cmocka_unit_test(test_orphan_is_said_to_be_reparented),
+        cmocka_unit_test(test_totals_of_a_fork_storm),
         cmocka_unit_test(test_launch_failure_is_an_outcome),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
