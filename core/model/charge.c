@@ -32,8 +32,15 @@ uint64_t bh_charge_fast(const struct bh_charge_member *member)
 uint64_t bh_charge_member_bound(const struct bh_charge_member *member, uint64_t page_bytes)
 {
     uint64_t fast = bh_charge_fast(member);
-    if (!member->in_round || member->refused || !member->can_share)
+    if (member->refused || !member->can_share)
         return fast; /* alone now: what it maps is its own, the next round skips it */
+    if (!member->in_round && member->newborn) {
+        uint64_t tables = fast / 512; /* 8 bytes for each page of 4 KiB */
+        uint64_t own = add(times(member->minflt, page_bytes), tables);
+        return smaller(add(own, member->copied_bytes), fast);
+    }
+    if (!member->in_round)
+        return fast;
     uint64_t written = times(less(member->minflt, member->round_minflt), page_bytes);
     uint64_t bound = add(member->round_pss_bytes, less(fast, member->round_fast_bytes));
     bound = add(bound, smaller(member->round_shared_bytes, written));
@@ -66,6 +73,21 @@ void bh_charge_round_end(struct bh_charge_tree *tree, const struct bh_charge_tot
 {
     tree->had_round = true;
     tree->known_bytes = total->bound_bytes;
+}
+
+void bh_charge_round_dying(struct bh_charge_member *member)
+{
+    if (member->round_pss_bytes == 0)
+        return; /* no round ever saw it: all that it maps */
+    member->in_round = true;
+    member->round_fast_bytes = bh_charge_fast(member);
+    member->round_minflt = member->minflt;
+}
+
+void bh_charge_round_forget(struct bh_charge_tree *tree, struct bh_charge_member *member)
+{
+    tree->had_round = false;
+    member->in_round = false;
 }
 
 void bh_charge_settle(struct bh_charge_tree *tree, const struct bh_charge_total *total)

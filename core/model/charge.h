@@ -31,6 +31,11 @@ struct bh_charge_member {
     uint64_t minflt;
     bool can_share; /* forked without exec since, or RssShmem > 0 */
     bool refused;   /* the rollup of this member is not readable: fast(p) decides */
+    /* A fork that no round has seen, of a parent that is counted itself: what it maps is the
+     * parent's, but for what it wrote and for old copies of what the parent wrote (copied_bytes, an
+     * upper bound by the parent's minflt since the birth). */
+    bool newborn;
+    uint64_t copied_bytes;
     /* the last round this member was in */
     bool in_round;
     uint64_t round_pss_bytes;
@@ -61,7 +66,8 @@ struct bh_charge_total {
 
 /* fast(p) = anon + rest - ring. */
 uint64_t bh_charge_fast(const struct bh_charge_member *member);
-/* bound(p): fast(p) while the member was in no round or can no longer share. */
+/* bound(p): fast(p) while the member was in no round or can no longer share; of a newborn
+ * min(fast, minflt x page + page tables + copied). */
 uint64_t bh_charge_member_bound(const struct bh_charge_member *member, uint64_t page_bytes);
 
 /* A round: begin, once per member that can share and answered, end with the totals after it. */
@@ -69,6 +75,11 @@ void bh_charge_round_begin(struct bh_charge_tree *tree);
 void bh_charge_round_member(struct bh_charge_tree *tree, struct bh_charge_member *member,
                             const struct bh_charge_rollup *rollup);
 void bh_charge_round_end(struct bh_charge_tree *tree, const struct bh_charge_total *total);
+/* In place of an answer when the member's memory is being torn down: until it is gone it counts
+ * with its share of the last round that it was in, not with all that it still maps. */
+void bh_charge_round_dying(struct bh_charge_member *member);
+/* The round was disturbed and says nothing that lasts: the member counts as before any round. */
+void bh_charge_round_forget(struct bh_charge_tree *tree, struct bh_charge_member *member);
 /* After a reading that needed no round: remembers a bound that fell, so that reaching the band
  * again is confirmed again. */
 void bh_charge_settle(struct bh_charge_tree *tree, const struct bh_charge_total *total);

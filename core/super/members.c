@@ -19,7 +19,7 @@ void bh_members_init(struct bh_members *members, const struct bh_platform *os,
 
 static size_t slot_of(int pid)
 {
-    return ((uint32_t)pid * 2654435761u) >> 20 & (BH_MEMBERS_INDEX - 1);
+    return ((uint32_t)pid * 2654435761u) >> 19 & (BH_MEMBERS_INDEX - 1);
 }
 
 static void index_add(struct bh_members *members, size_t position)
@@ -137,6 +137,8 @@ static int insert(struct bh_members *members, const struct bh_proc *proc,
     member->rest_due = true;
     member->seen = true;
     member->borrows_memory = is_borrowing(members, proc, facts);
+    const struct bh_member *parent = bh_members_find(members, facts->parent_pid);
+    member->parent_minflt = parent ? parent->charge.minflt : 0;
     members->os->proc_name(members->os->self, proc, member->name, sizeof member->name);
     index_add(members, members->count++);
     members->changed = true;

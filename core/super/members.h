@@ -14,13 +14,14 @@
 
 #define BH_MEMBERS_MAX   BH_QUEUE_MEMBERS
 #define BH_FOREIGN_MAX   64   /* children that were ours before the job was */
-#define BH_MEMBERS_INDEX 4096 /* slots of the number index, a power of two, 4 x MAX */
+#define BH_MEMBERS_INDEX 8192 /* slots of the number index, a power of two, 2 x MAX */
 
 struct bh_member {
     struct bh_proc proc;
     struct bh_charge_member charge;
     int parent_pid, group, session;
     uint64_t image_token;
+    uint64_t parent_minflt;               /* the parent's, as known before this one was seen */
     uint64_t shared_bytes;                /* of the last fast reading */
     uint64_t shmem_bytes;                 /* of the last status reading */
     struct bh_mono rest_at;               /* last reading of status and facts */

@@ -162,6 +162,35 @@ static void add_up(struct bh_sampler *sampler)
     bh_charge_total_finish(&sampler->total, sampler->tree);
 }
 
+/* The member that this one was forked from, while both still run the image of the fork. */
+static struct bh_member *fork_parent(const struct bh_sampler *sampler,
+                                     const struct bh_member *member)
+{
+    struct bh_member *parent = bh_members_find(sampler->members, member->parent_pid);
+    bool same = parent && parent != member && !parent->zombie && !parent->borrows_memory &&
+                parent->image_token == member->image_token;
+    return same ? parent : NULL;
+}
+
+/* A fork that no round has seen maps what its parent maps, and the parent is counted: no round is
+ * needed to know that. Its own writes and the parent's since are bounded by minflt. */
+static void see_newborn(struct bh_sampler *sampler, struct bh_member *member)
+{
+    struct bh_member *parent = fork_parent(sampler, member);
+    member->charge.newborn = false;
+    if (!parent || (!parent->charge.in_round && fork_parent(sampler, parent)))
+        return; /* the parent is one itself: then nobody counts in full */
+    bh_members_refresh(sampler->members, parent);
+    bh_members_refresh(sampler->members, member);
+    if (fork_parent(sampler, member) != parent)
+        return; /* an exec in between */
+    uint64_t minflt = parent->charge.minflt - member->parent_minflt;
+    uint64_t fast = bh_charge_fast(&member->charge), of_parent = bh_charge_fast(&parent->charge);
+    uint64_t written = minflt > fast / sampler->page_bytes ? fast : minflt * sampler->page_bytes;
+    member->charge.newborn = true;
+    member->charge.copied_bytes = written + (fast > of_parent ? fast - of_parent : 0);
+}
+
 /* minflt bounds hidden copy-on-write. Below the bands nobody needs that each time: the plain sum,
  * which counts every shared page in full, stays below them as well. */
 static void read_written(struct bh_sampler *sampler, const struct bh_policy_bands *bands)
@@ -171,9 +200,12 @@ static void read_written(struct bh_sampler *sampler, const struct bh_policy_band
         return;
     for (size_t i = 0; i < sampler->members->count; i++) {
         struct bh_member *member = &sampler->members->items[i];
-        if (!member->charge.in_round || member->zombie)
+        if (!member->charge.can_share || member->zombie || member->borrows_memory)
             continue;
-        bh_members_refresh(sampler->members, member);
+        if (member->charge.in_round)
+            bh_members_refresh(sampler->members, member);
+        else
+            see_newborn(sampler, member);
         any = true;
     }
     if (any)
@@ -193,29 +225,57 @@ static void read_rollups(struct bh_sampler *sampler, bool newcomers)
         if (result == BH_OK) {
             bh_members_refresh(sampler->members, member);
             bh_charge_round_member(sampler->tree, &member->charge, &rollup);
-        } else if (result != BH_E_NOT_FOUND) {
+        } else if (result == BH_E_NOT_FOUND) {
+            bh_charge_round_dying(&member->charge);
+        } else {
             member->charge.refused = true; /* foreign or not dumpable: its sum decides */
         }
     }
 }
 
-/* Somebody forked, ended or executed while the members were read one after the other: a page may
- * have been counted for two owners or for none. */
+/* Shared pages that sharers took or gave back meanwhile, beyond 1 / 64 of the whole: early answers
+ * counted them for fewer owners than late ones. */
+static bool has_drifted(struct bh_sampler *sampler)
+{
+    uint64_t drift = 0;
+    for (size_t i = 0; i < sampler->members->count; i++) {
+        struct bh_member *member = &sampler->members->items[i];
+        struct bh_proc_fast fast;
+        if (!member->charge.can_share || member->zombie || member->borrows_memory ||
+            sampler->os->proc_fast(sampler->os->self, &member->proc, &fast) != BH_OK)
+            continue;
+        drift += fast.shared_bytes > member->shared_bytes
+                     ? fast.shared_bytes - member->shared_bytes
+                     : member->shared_bytes - fast.shared_bytes;
+    }
+    return drift > sampler->total.upper_bytes / 64;
+}
+
+/* Somebody forked, ended, executed or took shared pages while the members were read one after the
+ * other: a page may have been counted for two owners or for none. */
 static bool is_disturbed(struct bh_sampler *sampler)
 {
     struct bh_members *members = sampler->members;
     (void)bh_members_scan(members, true, false);
     for (size_t i = 0; i < members->count && !members->changed; i++)
         bh_members_refresh(members, &members->items[i]);
-    return members->changed;
+    return members->changed || has_drifted(sampler);
 }
 
-/* A disturbed round is repeated while that is quick; the last one stands. */
-static void exact_round(struct bh_sampler *sampler)
+static void forget_round(struct bh_sampler *sampler)
+{
+    for (size_t i = 0; i < sampler->members->count; i++)
+        bh_charge_round_forget(sampler->tree, &sampler->members->items[i].charge);
+}
+
+/* Repeated while that is quick. Returns whether the last attempt was undisturbed; one that was not
+ * leaves its total, and nothing that later bounds stand on. */
+static bool exact_round(struct bh_sampler *sampler, const struct bh_policy_bands *bands)
 {
     uint64_t cpu_before = sampler->os->cpu_ns(sampler->os->self);
     uint64_t begun_ns = sampler->os->now(sampler->os->self).ns;
-    for (int attempt = 0; attempt < ROUND_ATTEMPTS; attempt++) {
+    bool disturbed = true;
+    for (int attempt = 0; attempt < ROUND_ATTEMPTS && disturbed; attempt++) {
         struct bh_mono now = sampler->os->now(sampler->os->self);
         if (attempt > 0 && now.ns - begun_ns > QUICK_ROUND_NS / 2)
             break;
@@ -226,14 +286,17 @@ static void exact_round(struct bh_sampler *sampler)
         bh_charge_round_begin(sampler->tree);
         read_rollups(sampler, false);
         sampler->exact_rounds++;
-        if (!is_disturbed(sampler))
-            break;
+        disturbed = is_disturbed(sampler);
     }
     settle_shared(sampler);
     add_up(sampler);
+    read_written(sampler, bands); /* whoever was born meanwhile */
     bh_charge_round_end(sampler->tree, &sampler->total);
+    if (disturbed)
+        forget_round(sampler);
     sampler->round_at = sampler->os->now(sampler->os->self);
     sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - cpu_before;
+    return !disturbed;
 }
 
 uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member)
@@ -301,6 +364,9 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
                      bool allow_round, struct bh_sample *ret_sample)
 {
     struct bh_mono captured = sampler->os->now(sampler->os->self);
+    bool disturbed = false;
+    if (bands && bh_sampler_held(sampler, captured, ret_sample))
+        return;
     bool relist = captured.ns >= sampler->relist_at.ns;
     if (relist)
         sampler->relist_at.ns = captured.ns + RELIST_PERIOD_NS;
@@ -313,12 +379,12 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     enum round_wish wish = complete && !kernel ? wish_round(sampler, bands, captured) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
-        exact_round(sampler);
+        disturbed = !exact_round(sampler, bands);
         uint64_t took_ns = sampler->os->now(sampler->os->self).ns - captured.ns;
         /* a round over a very large job takes longer than a reading may: what it found is the base
          * of the bound then, and the reading a new quick one. Else it is the reading: growth since
          * would count pages that sharers merely touched. */
-        if (took_ns > QUICK_ROUND_NS) {
+        if (took_ns > QUICK_ROUND_NS && !disturbed) {
             captured = sampler->os->now(sampler->os->self);
             complete = read_all(sampler, captured);
             settle_shared(sampler);
@@ -328,7 +394,8 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     } else if (complete && !kernel) {
         bh_charge_settle(sampler->tree, &sampler->total);
     }
-    note_peak(sampler, complete && (exact || kernel || !may_be_high(sampler)), exact);
+    bool sure = exact ? !disturbed : kernel || !may_be_high(sampler);
+    note_peak(sampler, complete && sure, exact);
     struct bh_mono processed = sampler->os->now(sampler->os->self);
     *ret_sample = (struct bh_sample){
         .captured_at = captured,
@@ -340,4 +407,5 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         .members = (uint32_t)bh_members_live(sampler->members),
         .exact = exact,
     };
+    bh_sampler_hold_back(sampler, bands, disturbed, ret_sample);
 }

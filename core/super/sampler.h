@@ -17,7 +17,14 @@ struct bh_sampler {
     uint64_t confirmed_peak_bytes; /* largest bound that no round could have lowered much */
     bool confirmed;                /* the last look gave such a one: */
     uint64_t confirmed_bytes;
-    unsigned sharers;        /* members that can share pages, as of the last look */
+    unsigned sharers; /* members that can share pages, as of the last look */
+    /* While exact rounds over an acting band are disturbed: the last reading that stood is given
+     * again with its own time, so that it ages as the policy's rules say. */
+    bool unconfirmed;
+    struct bh_mono unconfirmed_since, retry_at;
+    uint64_t least_bytes; /* of the disturbed rounds */
+    bool has_stood;
+    struct bh_sample stood;
     struct bh_mono round_at; /* of the last exact round */
     uint64_t exact_rounds;
     uint64_t round_cpu_ns; /* spent on exact rounds */
@@ -28,6 +35,11 @@ struct bh_sampler {
  * says that the governor has CPU time for it. */
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample);
+/* sampler_hold.c: puts the last reading that stood in the place of one that would act and that no
+ * undisturbed round confirms, for a while; and answers with it between the rounds of that time. */
+void bh_sampler_hold_back(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
+                          bool disturbed, struct bh_sample *ret_sample);
+bool bh_sampler_held(struct bh_sampler *sampler, struct bh_mono now, struct bh_sample *ret_sample);
 /* What one member counts with, for breakdowns. */
 uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member);
 

@@ -336,9 +336,43 @@ static void a_fallen_bound_is_confirmed_again(void **state)
     assert_true(needed(&tree, 100, NULL));
 }
 
+/* A fork that no round saw, of a parent that is counted: only what either wrote since. */
+static void a_newborn_counts_what_was_written(void **state)
+{
+    (void)state;
+    struct bh_charge_member child = {
+        .anon_bytes = 512 * 4096, .can_share = true, .newborn = true, .minflt = 3};
+    assert_int_equal(bh_charge_member_bound(&child, 4096), (3 + 1) * 4096);
+    child.copied_bytes = 10 * 4096;
+    assert_int_equal(bh_charge_member_bound(&child, 4096), (3 + 1 + 10) * 4096);
+    child.minflt = 100000; /* never more than all it maps */
+    assert_int_equal(bh_charge_member_bound(&child, 4096), 512 * 4096);
+    child.minflt = 3;
+    child.can_share = false; /* the last one left: all of it is its own */
+    assert_int_equal(bh_charge_member_bound(&child, 4096), 512 * 4096);
+}
+
+/* Its memory is being torn down: its share of the last round, not all that it still maps. */
+static void a_dying_sharer_keeps_its_share(void **state)
+{
+    (void)state;
+    struct bh_charge_tree tree = {0};
+    struct bh_charge_rollup rollup = {.pss_bytes = 30};
+    struct bh_charge_member member = {.anon_bytes = 100, .can_share = true};
+    bh_charge_round_dying(&member);
+    assert_int_equal(bh_charge_member_bound(&member, 4096), 100); /* no round ever saw it */
+    bh_charge_round_member(&tree, &member, &rollup);
+    bh_charge_round_forget(&tree, &member);
+    assert_int_equal(bh_charge_member_bound(&member, 4096), 100);
+    bh_charge_round_dying(&member);
+    assert_int_equal(bh_charge_member_bound(&member, 4096), 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_newborn_counts_what_was_written),
+        cmocka_unit_test(a_dying_sharer_keeps_its_share),
         cmocka_unit_test(fast_is_anon_and_rest_less_ring),
         cmocka_unit_test(a_single_process_is_exact),
         cmocka_unit_test(idle_workers_are_not_touched),

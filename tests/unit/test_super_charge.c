@@ -48,6 +48,48 @@ static void test_hidden_copy_on_write_is_seen(void **state)
     fixture_free(fixture);
 }
 
+static void add_newborn(void *context)
+{
+    struct fixture *fixture = context;
+    bh_fake_fork(&fixture->fake, 600, ROOT_PID)->pss_bytes = 400 * MIB;
+    fixture->root->pss_bytes = 400 * MIB;
+}
+
+static void write_as_parent(void *context)
+{
+    struct fixture *fixture = context;
+    /* what the parent writes leaves old copies with the child: only faults show it */
+    fixture->root->minflt += 500 * MIB / 4096;
+    fixture->root->pss_bytes = 800 * MIB;
+    bh_fake_find(&fixture->fake, 600)->pss_bytes = 500 * MIB;
+}
+
+static void test_a_newborn_fork_is_no_second_copy(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 800 * MIB;
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, add_newborn, fixture);
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 3 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_TRANSITION), 0);
+    assert_true(fixture->loop->account.peak.value < 810 * MIB);
+    fixture_free(fixture);
+}
+
+static void test_what_the_parent_writes_after_a_fork_is_seen(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 800 * MIB;
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + S, add_newborn, fixture);
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + 2 * S, write_as_parent, fixture);
+    fixture_launch(fixture);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_get(fixture, BH_RECORD_SIGNAL, 0)->signal.reached, 2);
+    fixture_free(fixture);
+}
+
 static void test_vfork_child_is_not_counted_twice(void **state)
 {
     (void)state;
@@ -199,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forked_idle_workers_are_not_touched),
         cmocka_unit_test(test_hidden_copy_on_write_is_seen),
+        cmocka_unit_test(test_a_newborn_fork_is_no_second_copy),
+        cmocka_unit_test(test_what_the_parent_writes_after_a_fork_is_seen),
         cmocka_unit_test(test_vfork_child_is_not_counted_twice),
         cmocka_unit_test(test_refused_rollup_lets_the_sum_decide),
         cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
