@@ -98,7 +98,7 @@ struct bh_loop {
     unsigned foreground_signals;
 };
 
-/* Policy, schedule and parts; nothing is launched. The loop comes zeroed: static (its 5 MiB of
+/* Policy, schedule and parts; nothing is launched. The loop comes zeroed: static (its MiBs of
  * tables cost memory only where they are used) or from calloc. */
 void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_run *run);
 /* The root runs. */

@@ -36,7 +36,7 @@
 #define BH_QUEUE_FILE_NAME   "queue.bin"
 #define BH_QUEUE_MAGIC       0x55514842u
 #define BH_QUEUE_VERSION     1
-#define BH_QUEUE_MEMBERS     1024
+#define BH_QUEUE_MEMBERS     4096
 #define BH_QUEUE_RING_BYTES  (1u << 20)
 #define BH_QUEUE_MEMBER_LIVE 1u
 

@@ -11,8 +11,8 @@
  *     offset 60    u32 CRC-32C of the first 60 bytes
  *     offset 64    the words of struct bh_queue_words
  *     offset 4096  members, BH_QUEUE_MEMBERS x 32 bytes
- *     offset 36864 two status images of 256 bytes
- *     offset 40960 record ring
+ *     offset 135168 two status images of 256 bytes
+ *     offset 139264 record ring
  */
 #ifndef BH_WIRE_QUEUE_MAP_H
 #define BH_WIRE_QUEUE_MAP_H
@@ -23,8 +23,8 @@
 #define QUEUE_HEADER_BYTES 4096
 #define QUEUE_WORDS_AT     64
 #define QUEUE_MEMBERS_AT   4096
-#define QUEUE_STATUS_AT    36864
-#define QUEUE_RING_AT      40960
+#define QUEUE_STATUS_AT    135168
+#define QUEUE_RING_AT      139264
 #define QUEUE_FILE_BYTES   (QUEUE_RING_AT + BH_QUEUE_RING_BYTES)
 #define QUEUE_SKIP         0xffffffffu /* entry length: the next entry is at the ring's start */
 #define QUEUE_ENTRY_BYTES  8u          /* in front of each record */
