@@ -26,6 +26,15 @@ void bh_reply_header(struct bh_call *call, const char *name, const char *format,
     va_end(args);
 }
 
+static bool has_header(const struct bh_reply *reply, const char *name)
+{
+    for (unsigned i = 0; i < reply->header_count; i++) {
+        if (strcmp(reply->headers[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 void bh_reply_body(struct bh_call *call, int status, const char *content_type)
 {
     if (call->reply.body.failed) {
@@ -61,7 +70,7 @@ void bh_reply_problem(struct bh_call *call, const struct bh_problem *problem)
     int status = bh_err_http(error);
     if (status == 401)
         bh_reply_header(call, "WWW-Authenticate", "Bearer realm=\"bulkhead\"");
-    if (status == 429 || status == 503)
+    if ((status == 429 || status == 503) && !has_header(&call->reply, "Retry-After"))
         bh_reply_header(call, "Retry-After", "%d", 1);
     bh_bytes_clear(&call->reply.body);
     bh_problem_write(problem, call->path ? call->path : "/", &call->reply.body);

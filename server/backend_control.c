@@ -11,6 +11,7 @@ struct pending {
     struct bh_app *app;
     struct bh_call *call;
     int status; /* of the answer */
+    bool stop;
     char id[BH_JOB_ID_SIZE];
 };
 
@@ -46,6 +47,9 @@ static void on_reply(void *user, int result, const struct bh_frame *frame,
         bh_found_done(&found);
         result = pending->status == 202 ? BH_OK : BH_E_WRONG_STATE;
     }
+    struct bh_job *job = bh_jobs_find(pending->app->jobs, pending->id);
+    if (result < 0 && pending->stop && job)
+        job->stop_asked = false; /* it was not taken: the next one must be sent */
     if (result >= 0)
         bh_backend_answer_job(pending->app, pending->call, pending->status, pending->id);
     else
@@ -66,8 +70,10 @@ static void send_command(struct bh_app *app, struct bh_call *call, struct bh_job
         bh_reply_error(call, BH_E_NOMEM, NULL);
         return;
     }
-    *pending = (struct pending){
-        .app = app, .call = call, .status = command->kind == BH_COMMAND_LIMITS ? 200 : 202};
+    *pending = (struct pending){.app = app,
+                                .call = call,
+                                .status = command->kind == BH_COMMAND_LIMITS ? 200 : 202,
+                                .stop = command->kind == BH_COMMAND_STOP};
     memcpy(pending->id, job->id, sizeof pending->id);
     bh_link_command(job->link, command, on_reply, pending);
 }

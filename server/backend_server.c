@@ -220,6 +220,8 @@ static void op_login(void *self, struct bh_call *call, const char *code)
         return;
     }
     int result = bh_auth_login(app->auth, code, bh_clock_wall(), &session, &diag);
+    if (result == BH_E_RATE)
+        bh_reply_header(call, "Retry-After", "60"); /* failures are counted by the minute */
     if (result < 0) {
         bh_reply_error(call, result, &diag);
         return;

@@ -1,4 +1,5 @@
 """Framing, targets, hosts and the order of checks, sent as raw bytes."""
+import json
 import unittest
 
 import adversary
@@ -145,6 +146,47 @@ class Http(adversary.Scenario):
         for site in ("same-origin", "none"):
             self.assertEqual(ask(Sec_Fetch_Site=site), 202, site)
         self.assertEqual(self.ask("GET", "/v1/info", Origin="http://evil", Sec_Fetch_Site="cross-site").status, 200)
+
+    def test_logins(self):
+        """Single use, refused from elsewhere without using it up, and few failures a minute."""
+        own = f"http://127.0.0.1:{self.server.port}"
+
+        def log_in(code, **headers):
+            headers = {"Content-Type": "application/json", "Origin": own, **headers}
+            return adversary.Answer(*self.server.raw("POST", "/v1/login", json.dumps({"code": code}), headers))
+        code = self.server.login_url.partition("code=")[2]
+        self.assertEqual(log_in(code, Origin="http://evil").status, 403)
+        self.assertEqual(log_in(code, **{"Sec-Fetch-Site": "cross-site"}).status, 403)
+        answer = log_in(code)
+        self.assertEqual(answer.status, 200, answer)
+        cookie = answer.headers["Set-Cookie"].partition(";")[0]
+        for word in ("HttpOnly", "SameSite=Strict", "Path=/"):
+            self.assertIn(word, answer.headers["Set-Cookie"])
+        self.assertEqual(log_in(code).status, 401)
+        # the cookie alone reads, also among others; it is this port's, whole, and never beside a wrong token
+        read = lambda **headers: self.server.raw("GET", "/v1/info", None, headers)[0]
+        self.assertEqual(read(Cookie=f"a=b; {cookie}; c=d"), 200)
+        for wrong in (cookie[:-1], cookie + "0", cookie.replace("_", "x_", 1), "x" + cookie):
+            self.assertEqual(read(Cookie=wrong), 401, wrong)
+        self.assertEqual(read(Cookie=cookie, Authorization="Bearer x"), 401)
+        job = self.launch("/bin/sleep", "600")
+        csrf = answer.json()["csrf"]
+
+        def write(**headers):
+            headers = {name.replace("_", "-"): value for name, value in headers.items()}
+            return self.server.raw("POST", f"/v1/jobs/{job['id']}/signal", '{"signal":"SIGCONT"}',
+                                   {"Content-Type": "application/json", "Cookie": cookie, **headers})[0]
+        self.assertEqual(write(Origin=own, X_Bulkhead_CSRF=csrf), 202)
+        for headers in ({}, {"Origin": own}, {"X_Bulkhead_CSRF": csrf}, {"Origin": own, "X_Bulkhead_CSRF": csrf[:-1]},
+                        {"Origin": own, "X_Bulkhead_CSRF": csrf, "Sec_Fetch_Site": "cross-site"}):
+            self.assertEqual(write(**headers), 403, headers)
+        limited = None
+        for number in range(25):
+            answer = log_in(f"{number:064d}")
+            if answer.status == 429:
+                limited = answer
+        self.refused(limited, 429, "too_many_requests")
+        self.assertEqual(limited.headers["Retry-After"], "60")
 
 
 if __name__ == "__main__":

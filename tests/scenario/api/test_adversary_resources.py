@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import time
 import unittest
 
 import adversary
@@ -125,6 +126,12 @@ class FullDisk(unittest.TestCase):
             self.assertEqual(ask("GET", path).json()["state"], "running")
             self.assertEqual(ask("POST", path + "/stop").status, 202)
             fixture.wait_until(lambda: not os.path.exists(f"/proc/{job['root_pid']}"), "enforcement goes on: the job was stopped")
+            fixture.wait_until(lambda: not fixture.processes_with(job["id"]), "its supervisor is gone too")
+            # tried again and again without space: never given up, and never shown as something it is not
+            end = time.monotonic() + 8
+            while time.monotonic() < end:
+                self.assertIn(ask("GET", path).json()["state"], ("stopping", "finished"))
+                time.sleep(0.2)
             os.unlink(os.path.join(directory, "fill"))
             over = fixture.wait_until(lambda: (j := ask("GET", path).json())["state"] == "finished" and j, "finished once there is space")
             self.assertIn(over["outcome"]["kind"], ("child_exited", "policy_intervention", "partial_artifact_failure", "supervisor_lost"))
