@@ -135,6 +135,10 @@ int bh_finish_sentence(int run_fd, char *ret_text, size_t size, struct bh_diag *
     int result = bh_finish_fold(run_fd, &report, diag);
     if (result < 0)
         return result;
+    if (!report->has_outcome) { /* the end is not in a journal that could not be written */
+        bh_report_free(report);
+        return bh_err_set(diag, BH_E_NOT_FOUND, NULL, "the journal has no outcome");
+    }
     struct bh_outcome_story story;
     char sentence[320], peak_text[24], limit_text[24];
     bh_report_story(report, &story);

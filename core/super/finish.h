@@ -26,7 +26,8 @@ int bh_finish_fold(int run_fd, struct bh_report **ret_report, struct bh_diag *di
  * Nothing is written when validation refuses it. */
 int bh_finish_report(int run_fd, int target_fd, struct bh_diag *diag);
 
-/* The outcome sentence of a finished run, for the last line of `run`, with peak and limit. */
+/* The outcome sentence of a finished run, for the last line of `run`, with peak and limit.
+ * BH_E_NOT_FOUND: the journal does not say how it ended. */
 int bh_finish_sentence(int run_fd, char *ret_text, size_t size, struct bh_diag *diag);
 
 #endif
