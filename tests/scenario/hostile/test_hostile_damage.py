@@ -192,6 +192,13 @@ class Odd(HostileTest):
         self.assertGreaterEqual(max(s["members"] for s in job.report["samples"]), 901)
         self.assertGreaterEqual(job.report["escape"]["members_seen"], 901)
 
+    def test_a_pool_of_two_thousand(self):
+        job = self.job("load", "workers", MIB, 2000, "idle", limit=8 * GIB)
+        job.wait_ready()
+        time.sleep(1.5)
+        self.assert_untouched(job, job.finish())
+        self.assertGreaterEqual(max(s["members"] for s in job.report["samples"]), 2001)
+
     def test_more_processes_than_the_table_holds(self):
         """Not everybody can be watched: that is said and acted on, never taken for a small job."""
         job = self.job("load", "workers", MIB, 6000, "idle", limit=8 * GIB)
