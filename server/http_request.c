@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "api/query.h"
@@ -338,6 +339,26 @@ static enum MHD_Result begin(struct bh_http_exchange *exchange, const char *meth
     return queue(exchange);
 }
 
+/* Refuses a body that does not end: MHD takes no answer in the middle of an upload, so it is
+ * written to the socket, which MHD closes next; the lingering copy lets it arrive. */
+static void answer_past_library(struct bh_http_exchange *exchange)
+{
+    const struct bh_reply *reply = &exchange->call.reply;
+    struct bh_http *http = exchange->listener->http;
+    struct bh_bytes text = {0};
+    if (!exchange->connection)
+        return;
+    bh_bytes_printf(&text,
+                    "HTTP/1.1 %d Refused\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+                    "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+                    reply->status, reply->content_type, reply->body.length);
+    bh_bytes_append(&text, reply->body.data, reply->body.length);
+    if (!text.failed &&
+        send(exchange->connection->fd, text.data, text.length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        bh_linger(http->options.loop, exchange->connection->fd, &http->lingering);
+    bh_bytes_done(&text);
+}
+
 static enum MHD_Result take_body(struct bh_http_exchange *exchange, const char *upload,
                                  size_t *upload_size)
 {
@@ -352,7 +373,10 @@ static enum MHD_Result take_body(struct bh_http_exchange *exchange, const char *
     }
     if (call->reply.ready) {
         exchange->discarded += size;
-        return exchange->discarded > DRAIN_BYTES ? MHD_NO : MHD_YES;
+        if (exchange->discarded <= DRAIN_BYTES)
+            return MHD_YES;
+        answer_past_library(exchange);
+        return MHD_NO;
     }
     bh_bytes_append(&call->body, upload, size);
     return call->body.failed ? MHD_NO : MHD_YES;
@@ -379,8 +403,7 @@ enum MHD_Result bh_http_on_request(void *cls, struct MHD_Connection *mhd, const 
     struct bh_http_exchange *exchange = *context;
     (void)cls;
     (void)mhd;
-    (void)url;
-    (void)version;
+    (void)url, (void)version;
     if (!exchange || exchange->listener->http->stopped)
         return MHD_NO;
     if (!exchange->started)

@@ -1,5 +1,7 @@
 """Framing, targets, hosts and the order of checks, sent as raw bytes."""
 import json
+import select
+import socket
 import unittest
 
 import adversary
@@ -87,6 +89,26 @@ class Http(adversary.Scenario):
             answer = exchange(self.server.port, data)
             self.assertNotIn(b"HTTP/1.1 200", answer, header)
             self.assertIn(status_of(answer), (400, 413), header)
+
+    def test_a_body_without_end_is_told_so(self):
+        """413 also for a chunked body that never ends; the answer arrives although the client goes on sending."""
+        chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=20) as client:
+            client.sendall(b"POST /v1/jobs HTTP/1.1\r\n" + self.host + self.bearer + b"Content-Type: application/json\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n")
+            client.setblocking(False)
+            answer, left = b"", b""
+            while b"body_too_large" not in answer:
+                readable, writable, _ = select.select([client], [client], [], 20)
+                self.assertTrue(readable or writable, "neither read nor answered")
+                if readable:
+                    got = client.recv(65536)
+                    self.assertTrue(got, answer)
+                    answer += got
+                elif writable:
+                    left = left or chunk
+                    left = left[client.send(left):]
+        self.assertEqual(status_of(answer), 413)
 
     def test_targets_that_are_none(self):
         for line, wanted in ((b"GET *", (400, 404)), (b"OPTIONS *", (400, 404)), (b"CONNECT evil:1", (400, 404)), (b"GET v1/info", (400, 404)),
