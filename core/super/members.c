@@ -104,6 +104,7 @@ static void take_facts(struct bh_members *members, struct bh_member *member,
         bh_charge_member_exec(&member->charge);
         members->os->proc_name(members->os->self, &member->proc, member->name, sizeof member->name);
         members->changed = true;
+        members->losses++;
         note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_EXEC, NULL);
     }
 }
@@ -227,6 +228,7 @@ static void drop(struct bh_members *members, size_t position)
         members->items[position] = members->items[last];
     index_rebuild(members);
     members->changed = true;
+    members->losses++;
     members->births_known = false; /* its number may be another descendant's already: look again */
 }
 

@@ -41,8 +41,10 @@ static bool still_borrows(struct bh_sampler *sampler, struct bh_member *member)
     const struct bh_member *parent = bh_members_find(sampler->members, member->parent_pid);
     member->borrows_memory = parent && sampler->os->proc_same_memory(
                                            sampler->os->self, &parent->proc, &member->proc) == 1;
-    if (!member->borrows_memory)
+    if (!member->borrows_memory) {
         member->rest_due = sampler->members->changed = true;
+        sampler->members->losses++;
+    }
     return member->borrows_memory;
 }
 
@@ -251,15 +253,23 @@ static bool has_drifted(struct bh_sampler *sampler)
     return drift > sampler->total.upper_bytes / 64;
 }
 
-/* Somebody forked, ended, executed or took shared pages while the members were read one after the
- * other: a page may have been counted for two owners or for none. */
-static bool is_disturbed(struct bh_sampler *sampler)
+enum round_end {
+    ROUND_CLEAN,
+    ROUND_LOW,  /* somebody was born: shares read afterwards are smaller, the sum is too low at most
+                 */
+    ROUND_HIGH, /* somebody went, executed or took shared pages: a page may count for two owners */
+};
+
+/* What happened while the members were read one after the other. losses: as it was before. */
+static enum round_end judge_round(struct bh_sampler *sampler, uint64_t losses)
 {
     struct bh_members *members = sampler->members;
     (void)bh_members_scan(members, true, false);
-    for (size_t i = 0; i < members->count && !members->changed; i++)
+    for (size_t i = 0; i < members->count && members->losses == losses; i++)
         bh_members_refresh(members, &members->items[i]);
-    return members->changed || has_drifted(sampler);
+    if (members->losses != losses || has_drifted(sampler))
+        return ROUND_HIGH;
+    return members->changed ? ROUND_LOW : ROUND_CLEAN;
 }
 
 static void forget_round(struct bh_sampler *sampler)
@@ -268,14 +278,14 @@ static void forget_round(struct bh_sampler *sampler)
         bh_charge_round_forget(sampler->tree, &sampler->members->items[i].charge);
 }
 
-/* Repeated while that is quick. Returns whether the last attempt was undisturbed; one that was not
- * leaves its total, and nothing that later bounds stand on. */
-static bool exact_round(struct bh_sampler *sampler, const struct bh_policy_bands *bands)
+/* Repeated while that is quick, until it is clean. One that was not leaves its total, and nothing
+ * that later bounds stand on. */
+static enum round_end exact_round(struct bh_sampler *sampler, const struct bh_policy_bands *bands)
 {
     uint64_t cpu_before = sampler->os->cpu_ns(sampler->os->self);
     uint64_t begun_ns = sampler->os->now(sampler->os->self).ns;
-    bool disturbed = true;
-    for (int attempt = 0; attempt < ROUND_ATTEMPTS && disturbed; attempt++) {
+    enum round_end end = ROUND_HIGH;
+    for (int attempt = 0; attempt < ROUND_ATTEMPTS && end != ROUND_CLEAN; attempt++) {
         struct bh_mono now = sampler->os->now(sampler->os->self);
         if (attempt > 0 && now.ns - begun_ns > QUICK_ROUND_NS / 2)
             break;
@@ -283,20 +293,21 @@ static bool exact_round(struct bh_sampler *sampler, const struct bh_policy_bands
             (void)read_all(sampler, now);
             settle_shared(sampler);
         }
+        uint64_t losses = sampler->members->losses;
         bh_charge_round_begin(sampler->tree);
         read_rollups(sampler, false);
         sampler->exact_rounds++;
-        disturbed = is_disturbed(sampler);
+        end = judge_round(sampler, losses);
     }
     settle_shared(sampler);
     add_up(sampler);
     read_written(sampler, bands); /* whoever was born meanwhile */
     bh_charge_round_end(sampler->tree, &sampler->total);
-    if (disturbed)
+    if (end != ROUND_CLEAN)
         forget_round(sampler);
     sampler->round_at = sampler->os->now(sampler->os->self);
     sampler->round_cpu_ns += sampler->os->cpu_ns(sampler->os->self) - cpu_before;
-    return !disturbed;
+    return end;
 }
 
 uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct bh_member *member)
@@ -364,7 +375,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
                      bool allow_round, struct bh_sample *ret_sample)
 {
     struct bh_mono captured = sampler->os->now(sampler->os->self);
-    bool disturbed = false;
+    enum round_end end = ROUND_CLEAN;
     if (bands && bh_sampler_held(sampler, captured, ret_sample))
         return;
     bool relist = captured.ns >= sampler->relist_at.ns;
@@ -379,12 +390,12 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     enum round_wish wish = complete && !kernel ? wish_round(sampler, bands, captured) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {
-        disturbed = !exact_round(sampler, bands);
+        end = exact_round(sampler, bands);
         uint64_t took_ns = sampler->os->now(sampler->os->self).ns - captured.ns;
         /* a round over a very large job takes longer than a reading may: what it found is the base
          * of the bound then, and the reading a new quick one. Else it is the reading: growth since
          * would count pages that sharers merely touched. */
-        if (took_ns > QUICK_ROUND_NS && !disturbed) {
+        if (took_ns > QUICK_ROUND_NS && end == ROUND_CLEAN) {
             captured = sampler->os->now(sampler->os->self);
             complete = read_all(sampler, captured);
             settle_shared(sampler);
@@ -394,7 +405,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     } else if (complete && !kernel) {
         bh_charge_settle(sampler->tree, &sampler->total);
     }
-    bool sure = exact ? !disturbed : kernel || !may_be_high(sampler);
+    bool sure = exact ? end == ROUND_CLEAN : kernel || !may_be_high(sampler);
     note_peak(sampler, complete && sure, exact);
     struct bh_mono processed = sampler->os->now(sampler->os->self);
     *ret_sample = (struct bh_sample){
@@ -407,5 +418,5 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         .members = (uint32_t)bh_members_live(sampler->members),
         .exact = exact,
     };
-    bh_sampler_hold_back(sampler, bands, disturbed, ret_sample);
+    bh_sampler_hold_back(sampler, bands, end == ROUND_HIGH, ret_sample);
 }
