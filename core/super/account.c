@@ -291,16 +291,28 @@ void bh_account_status(const struct bh_loop *loop, struct bh_status *ret_status)
     *ret_status = status;
 }
 
-void bh_account_publish(struct bh_loop *loop)
+static void publish_members(struct bh_loop *loop)
 {
     static struct bh_queue_member members[BH_QUEUE_MEMBERS];
+    size_t count = bh_members_export(&loop->members, members, BH_QUEUE_MEMBERS);
+    bh_queue_set_members(loop->run->queue, members, count);
+    loop->published_arrivals = loop->members.arrivals;
+}
+
+void bh_account_publish(struct bh_loop *loop)
+{
     struct bh_status status;
     if (!loop->run->queue)
         return;
     bh_account_status(loop, &status);
     bh_queue_put_status(loop->run->queue, &status);
-    size_t count = bh_members_export(&loop->members, members, BH_QUEUE_MEMBERS);
-    bh_queue_set_members(loop->run->queue, members, count);
+    publish_members(loop);
+}
+
+void bh_account_publish_newcomers(struct bh_loop *loop)
+{
+    if (loop->run->queue && loop->members.arrivals != loop->published_arrivals)
+        publish_members(loop);
 }
 
 /* ---- outcome ----------------------------------------------------------------------------------

@@ -144,6 +144,7 @@ static void take_sample(struct bh_loop *loop)
     loop->sampler.ring_bytes = bh_account_ring_bytes(loop);
     bool allow = bh_governor_wait_ns(&loop->schedule, &loop->governor) == 0;
     bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, &sample);
+    bh_account_publish_newcomers(loop);
     bh_account_sample(loop, &sample);
     struct bh_policy_event event = {
         .kind = BH_POLICY_EVENT_SAMPLE,

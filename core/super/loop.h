@@ -84,6 +84,7 @@ struct bh_loop {
     bool empty, empty_proven, given_up, done;
     bool launched;
     uint64_t root_start_token;
+    uint64_t published_arrivals;      /* of the member list in queue.bin */
     struct bh_record_outcome outcome; /* NONE until it is stored */
     bool subreaper, memory_locked, realtime;
     uint32_t limits_revision;
@@ -147,6 +148,9 @@ uint64_t bh_account_ring_bytes(struct bh_loop *loop);
 /* Four times a second: what the scribe says; once a second the host's memory. */
 void bh_account_quarter(struct bh_loop *loop);
 void bh_account_publish(struct bh_loop *loop);
+/* The member list alone, when somebody came: without a control group it is all that whoever
+ * finishes for a killed decider can find an orphan by. */
+void bh_account_publish_newcomers(struct bh_loop *loop);
 void bh_account_status(const struct bh_loop *loop, struct bh_status *ret_status);
 void bh_account_outcome(struct bh_loop *loop, int error);
 

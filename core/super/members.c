@@ -143,6 +143,7 @@ static int insert(struct bh_members *members, const struct bh_proc *proc,
     members->os->proc_name(members->os->self, proc, member->name, sizeof member->name);
     index_add(members, members->count++);
     members->changed = true;
+    members->arrivals++;
     note_member(members, member, BH_RECORD_MEMBER, BH_MEMBER_CAME, NULL);
     take_facts(members, member, facts);
     if (facts->parent_pid == getpid() && proc->pid != members->root_pid) {

@@ -49,6 +49,7 @@ struct bh_members {
     bool births_known;
     bool incomplete; /* somebody could not be opened or listed at the last scan */
     bool changed;    /* somebody came or went since it was cleared */
+    uint64_t arrivals;
     uint64_t losses; /* how often somebody went or executed: what it shared fell to others */
     uint32_t escaped_count;
     struct {
