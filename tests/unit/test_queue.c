@@ -225,13 +225,15 @@ static void test_two_processes(void **state)
         _exit(0);
     }
     struct bh_record back;
-    uint64_t kept = 0, lost = 0, last = 0;
+    uint64_t kept = 0, missing = 0, told = 0, last = 0;
     while (kept < count) {
         while (next(fixture->scribe, &back)) {
-            uint64_t gap = back.kind == BH_RECORD_LOSSES ? back.losses.records : 0;
-            assert_int_equal(back.sequence, last + gap + 1);
+            /* room can appear between the LOSSES record and the one behind it: then it follows */
+            assert_true(back.sequence > last);
+            missing += back.sequence - last - 1;
             last = back.sequence;
-            lost += gap;
+            told += back.kind == BH_RECORD_LOSSES ? back.losses.records : 0;
+            assert_true(told <= missing);
             kept += back.kind == BH_RECORD_TRANSITION;
         }
         bh_queue_taken(fixture->scribe);
@@ -241,7 +243,7 @@ static void test_two_processes(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(kept, count);
-    assert_int_equal(bh_queue_dropped(fixture->scribe), lost);
+    assert_int_equal(bh_queue_dropped(fixture->scribe), missing);
 }
 
 /* Whatever a dead decider left: an error or a stop, never a read outside. */
