@@ -12,7 +12,7 @@
 struct bh_notices {
     size_t count;
     struct bh_notice_view views[BH_NOTICES_MAX]; /* details point into texts: do not copy */
-    char texts[BH_NOTICES_MAX][512];
+    char texts[BH_NOTICES_MAX][576];
 };
 
 /* Newest first; the oldest are left out where there are more. `aside` and `reason` are of the file
