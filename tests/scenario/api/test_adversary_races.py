@@ -100,7 +100,7 @@ class Deaths(unittest.TestCase):
             if key in first and first[key].status == 201:
                 self.assertEqual(again.json()["id"], first[key].json()["id"])
         for key in keys:
-            fixture.wait_until(lambda: os.path.exists(os.path.join(directory, key)), f"{key} runs")
+            fixture.wait_until(lambda: os.path.exists(path := os.path.join(directory, key)) and os.path.getsize(path), f"{key} runs")
         jobs = adversary.ask(server, "GET", "/v1/jobs?state=running&limit=1000").json()["jobs"]
         self.assertEqual(sorted(job["name"] for job in jobs), sorted(keys))
         for job in jobs:
