@@ -320,12 +320,9 @@ void bh_account_publish_newcomers(struct bh_loop *loop)
 
 static bool kernel_killed(const struct bh_loop *loop)
 {
-    struct bh_platform_memory memory;
-    if (!loop->root_exited || !WIFSIGNALED(loop->root_status) || WTERMSIG(loop->root_status) != 9 ||
-        loop->ours_reached_root[9])
-        return false;
-    return loop->os->memory(loop->os->self, &memory) == BH_OK &&
-           memory.oom_kills > loop->account.oom_kills_before;
+    bool strange = loop->root_exited && WIFSIGNALED(loop->root_status) &&
+                   WTERMSIG(loop->root_status) == 9 && !loop->ours_reached_root[9];
+    return strange && bh_loop_kernel_killed(loop);
 }
 
 static struct bh_outcome_facts facts_of(const struct bh_loop *loop, int error)
@@ -338,6 +335,9 @@ static struct bh_outcome_facts facts_of(const struct bh_loop *loop, int error)
                                      .stop_signal_number = loop->stop_signal_number,
                                      .unkillable = loop->given_up,
                                      .kernel_oom = kernel_killed(loop)};
+    /* its own group ran into memory.max: that is our emergency band, held by the kernel for us */
+    if (facts.stop == BH_STOP_NONE && bh_loop_kernel_enforced(loop) && kernel_killed(loop))
+        facts.stop = BH_STOP_EMERGENCY;
     if (loop->root_exited && WIFEXITED(loop->root_status))
         facts.exit_code = WEXITSTATUS(loop->root_status);
     if (loop->root_exited && WIFSIGNALED(loop->root_status)) {

@@ -387,6 +387,8 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     add_up(sampler);
     read_written(sampler, bands);
     bool kernel = take_kernel_charge(sampler);
+    complete =
+        complete || kernel; /* the group's sum misses nobody, however fast they come and go */
     enum round_wish wish = complete && !kernel ? wish_round(sampler, bands, captured) : ROUND_NONE;
     bool exact = wish == ROUND_ACTS || (wish == ROUND_INFORMS && allow_round);
     if (exact) {

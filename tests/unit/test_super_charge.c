@@ -236,6 +236,26 @@ static void test_kernel_oom_is_told_from_a_strangers_kill(void **state)
     }
 }
 
+/* memory.max is our emergency band: the kernel's kill at it is no strange one. */
+static void test_the_ring_itself_is_the_emergency_band(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->fake.cgroup_memory = true;
+    fixture->fake.cgroup_bytes = 100 * MIB;
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
+    fixture->root->ends_with = SIGKILL;
+    fixture_init_loop(fixture);
+    bh_loop_make_cgroup(fixture->loop);
+    assert_int_equal(bh_loop_launched(fixture->loop, ROOT_PID, NULL), BH_OK);
+    fixture->fake.cgroup_events.oom_kills = 1;
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    assert_int_equal(fixture_outcome(fixture)->kind, BH_OUTCOME_POLICY_INTERVENTION);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 75);
+    fixture_free(fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_kernel_ring_decides_and_needs_no_round),
         cmocka_unit_test(test_kernel_ring_leaves_ending_to_term),
         cmocka_unit_test(test_kernel_oom_is_told_from_a_strangers_kill),
+        cmocka_unit_test(test_the_ring_itself_is_the_emergency_band),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
