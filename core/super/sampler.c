@@ -371,6 +371,28 @@ static void note_peak(struct bh_sampler *sampler, bool confirmed, bool exact)
         sampler->confirmed_peak_bytes = bytes;
 }
 
+/* The quick readings. Who executed after it was read still counts with its old image, the copy of a
+ * large parent perhaps: where that could matter everybody is read again. ret_settled: the last pass
+ * saw nobody execute or go. */
+static bool read_quickly(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
+                         struct bh_mono captured, bool *ret_settled)
+{
+    bool complete = false;
+    bool matters = true;
+    *ret_settled = false;
+    for (int attempt = 0; attempt < ROUND_ATTEMPTS && !*ret_settled && matters; attempt++) {
+        uint64_t losses = sampler->members->losses;
+        complete = read_all(sampler, captured);
+        settle_shared(sampler);
+        add_up(sampler);
+        read_written(sampler, bands);
+        *ret_settled = losses == sampler->members->losses;
+        matters = bands && sampler->total.bound_bytes >= bands->warning_bytes;
+    }
+    *ret_settled = *ret_settled || !matters;
+    return complete;
+}
+
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample)
 {
@@ -382,11 +404,11 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     if (relist)
         sampler->relist_at.ns = captured.ns + RELIST_PERIOD_NS;
     (void)bh_members_scan(sampler->members, relist, relist);
-    bool complete = read_all(sampler, captured);
-    settle_shared(sampler);
-    add_up(sampler);
-    read_written(sampler, bands);
+    bool settled = false;
+    bool complete = read_quickly(sampler, bands, captured, &settled);
     bool kernel = take_kernel_charge(sampler);
+    if (!settled && !kernel)
+        end = ROUND_HIGH;
     complete =
         complete || kernel; /* the group's sum misses nobody, however fast they come and go */
     enum round_wish wish = complete && !kernel ? wish_round(sampler, bands, captured) : ROUND_NONE;
