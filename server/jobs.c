@@ -145,7 +145,8 @@ static void view_failed_start(const struct bh_store_job *row, struct bh_job_view
 {
     if (row->error == BH_E_LAUNCH_NOT_FOUND)
         view->outcome = BH_OUTCOME_LAUNCH_NOT_FOUND;
-    else if (row->error == BH_E_LAUNCH_NOT_EXECUTABLE || row->error == BH_E_LAUNCH_CWD)
+    else if (row->error == BH_E_LAUNCH_NOT_EXECUTABLE || row->error == BH_E_LAUNCH_CWD ||
+             row->error == BH_E_LAUNCH_TOO_LONG)
         view->outcome = BH_OUTCOME_LAUNCH_NOT_EXECUTABLE;
     else
         view->outcome = BH_OUTCOME_SUPERVISOR_FAILURE;

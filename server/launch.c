@@ -181,6 +181,8 @@ static const char *pointer_of(int error)
 {
     if (error == BH_E_LAUNCH_NOT_FOUND || error == BH_E_LAUNCH_NOT_EXECUTABLE)
         return "/command/0";
+    if (error == BH_E_LAUNCH_TOO_LONG)
+        return "/command";
     return error == BH_E_LAUNCH_CWD ? "/cwd" : NULL;
 }
 

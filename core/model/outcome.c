@@ -117,6 +117,7 @@ static void decide_launch(const struct bh_outcome_facts *facts, struct bh_record
         break;
     case BH_E_LAUNCH_NOT_EXECUTABLE:
     case BH_E_LAUNCH_CWD:
+    case BH_E_LAUNCH_TOO_LONG:
         decide_failure(BH_OUTCOME_LAUNCH_NOT_EXECUTABLE, BH_CAUSE_UNKNOWN, exit_code, outcome);
         break;
     case BH_E_INVALID_CONFIG:

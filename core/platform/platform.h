@@ -159,8 +159,8 @@ struct bh_platform {
     bool (*lock_memory)(void *self);
     bool (*raise_priority)(void *self);
 
-    /* Forks and executes. BH_E_LAUNCH_NOT_FOUND, LAUNCH_NOT_EXECUTABLE, LAUNCH_CWD, LAUNCH_FAILED;
-     * on success the exec has happened. */
+    /* Forks and executes. BH_E_LAUNCH_NOT_FOUND, LAUNCH_NOT_EXECUTABLE, LAUNCH_TOO_LONG,
+     * LAUNCH_CWD, LAUNCH_FAILED; on success the exec has happened. */
     int (*launch)(void *self, const struct bh_launch *launch, int *ret_pid, struct bh_diag *diag);
 
     /* BH_E_NOT_FOUND: gone meanwhile. BH_E_RANGE: pid <= 1 or ourselves. BH_E_NOSPACE, NOMEM: no

@@ -184,6 +184,29 @@ _Noreturn static void run_child(const struct bh_launch *launch, int pipe_fd, pid
     give_up(report, STEP_EXEC, exec_search(launch));
 }
 
+static size_t list_bytes(const char *const *list, size_t *longest)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; list[i]; i++) {
+        size_t one = strlen(list[i]) + 1;
+        bytes += one + sizeof list[i];
+        *longest = one > *longest ? one : *longest;
+    }
+    return bytes;
+}
+
+/* The program is all right, what it was to be given is not: say how much that is. */
+static int explain_length(const struct bh_launch *launch, struct bh_diag *diag)
+{
+    size_t longest = 0;
+    size_t command = list_bytes(launch->argv, &longest);
+    size_t environment = list_bytes(launch->environment, &longest);
+    return bh_err_set(diag, BH_E_LAUNCH_TOO_LONG, "command",
+                      "%zu bytes of arguments and %zu of environment, the longest of %zu, are more "
+                      "than this system hands to a program; pass them in a file",
+                      command, environment, longest);
+}
+
 static int explain(const struct bh_launch *launch, const struct launch_failure *failure,
                    struct bh_diag *diag)
 {
@@ -200,6 +223,8 @@ static int explain(const struct bh_launch *launch, const struct launch_failure *
         return bh_err_set(diag, BH_E_LAUNCH_NOT_FOUND, "command", "%s was not found%s",
                           launch->argv[0],
                           strchr(launch->argv[0], '/') ? "" : " on the job's PATH");
+    case E2BIG:
+        return explain_length(launch, diag);
     case EAGAIN:
     case ENOMEM:
     case EMFILE:

@@ -85,6 +85,11 @@ class OverTheApi(unittest.TestCase):
             status, problem = self.post(self.job(command=[file.name]))
         self.assertEqual((status, problem["code"]), (422, "launch_not_executable"))
 
+    def test_argument_too_long_for_the_system(self):
+        status, problem = self.post(self.job(command=["true", "x" * (200 << 10)]))
+        self.assertEqual((status, problem["code"]), (422, "launch_too_long"))
+        self.assert_field(problem, "/command")
+
     def test_unreadable_cwd(self):
         status, problem = self.post(self.job(cwd="/no/such/directory"))
         self.assertEqual((status, problem["code"]), (422, "launch_cwd"))

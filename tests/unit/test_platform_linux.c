@@ -252,6 +252,30 @@ static int try_launch(const char *name, const char *cwd, const char *path, struc
     return result;
 }
 
+/* More than the kernel hands over is neither a missing program nor a wrong one. */
+static void test_arguments_that_are_too_long(void **state)
+{
+    (void)state;
+    struct bh_diag diag = {0};
+    static char longest[256 << 10];
+    static const char *argv[] = {"true", longest, NULL};
+    static const char *const environment[] = {"A=1", NULL};
+    struct bh_launch launch = {.argv = argv,
+                               .environment = environment,
+                               .path = "/nonexistent:/bin",
+                               .stdin_fd = -1,
+                               .stdout_fd = -1,
+                               .stderr_fd = -1,
+                               .keep_fd = -1,
+                               .terminal_fd = -1};
+    int pid = 0;
+    memset(longest, 'x', sizeof longest - 1);
+    assert_int_equal(os->launch(os->self, &launch, &pid, &diag), BH_E_LAUNCH_TOO_LONG);
+    assert_string_equal(diag.field, "command");
+    assert_non_null(strstr(diag.detail, "262144")); /* how long the longest is */
+    assert_int_equal(waitpid(-1, NULL, 0), -1);
+}
+
 static void test_launch_failures_are_typed(void **state)
 {
     (void)state;
@@ -375,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_births_change),
         cmocka_unit_test(test_stat_text),
         cmocka_unit_test(test_launch_failures_are_typed),
+        cmocka_unit_test(test_arguments_that_are_too_long),
         cmocka_unit_test(test_sender_of_a_message),
         cmocka_unit_test(test_host),
         cmocka_unit_test(test_cgroup_texts),

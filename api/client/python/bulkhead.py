@@ -326,7 +326,7 @@ class Job:
 
 # ---- the `bulkhead` command ----------------------------------------------------------------------
 
-_LAUNCH_EXIT = {"launch_not_found": 127, "launch_not_executable": 126}
+_LAUNCH_EXIT = {"launch_not_found": 127, "launch_not_executable": 126, "launch_too_long": 126}
 
 
 def _exit_code(job: Job) -> int:
