@@ -134,6 +134,22 @@ static uint64_t governed(const struct bh_schedule_config *config, uint64_t inter
     return longer > interval_ns ? longer : interval_ns;
 }
 
+bool bh_schedule_is_far(const struct bh_schedule_config *config,
+                        const struct bh_policy_config *policy, const struct bh_policy_state *state,
+                        const struct bh_schedule_reading *reading)
+{
+    if (!reading->has_bound)
+        return false;
+    if (state->current == BH_POLICY_STATE_OBSERVE)
+        return true;
+    uint64_t lowest = policy->bands.warning_bytes;
+    if (state->current != BH_POLICY_STATE_NORMAL || reading->bound_bytes >= lowest)
+        return false;
+    bh_u128 growth =
+        (bh_u128)config->max_growth_bytes_s * (2 * config->base_interval_ns) / BH_NS_PER_S;
+    return lowest - reading->bound_bytes >= growth;
+}
+
 uint64_t bh_schedule_next_interval(const struct bh_schedule_config *config,
                                    const struct bh_policy_config *policy,
                                    const struct bh_policy_state *state,

@@ -65,6 +65,13 @@ struct bh_schedule_reading {
 uint64_t bh_schedule_growth(uint64_t earlier_ns, uint64_t earlier_bytes, uint64_t later_ns,
                             uint64_t later_bytes);
 
+/* Whether two base intervals of the strongest growth would still end below every band (always in
+ * observe mode): then pages that appear without CPU time of their process may be found one reading
+ * later. False while anything is warned of or stopped, and without a bound. */
+bool bh_schedule_is_far(const struct bh_schedule_config *config,
+                        const struct bh_policy_config *policy, const struct bh_policy_state *state,
+                        const struct bh_schedule_reading *reading);
+
 uint64_t bh_schedule_next_interval(const struct bh_schedule_config *config,
                                    const struct bh_policy_config *policy,
                                    const struct bh_policy_state *state,

@@ -169,8 +169,19 @@ static int proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_
         return BH_E_BUSY;
     if (process->zero_reading)
         return BH_E_AGAIN;
+    fake->fast_readings++;
     *ret_fast = (struct bh_proc_fast){.anon_bytes = bh_fake_anon(fake, process),
                                       .shared_bytes = process->shmem_bytes};
+    return BH_OK;
+}
+
+static int proc_cpu_ns(void *self, const struct bh_proc *proc, uint64_t *ret_ns)
+{
+    struct bh_fake *fake = self;
+    const struct bh_fake_process *process = of(fake, proc);
+    if (!process)
+        return BH_E_NOT_FOUND;
+    *ret_ns = process->sleeps ? 1 : fake->clock.ns + 2;
     return BH_OK;
 }
 
@@ -182,6 +193,7 @@ static int proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_
         return BH_E_NOT_FOUND;
     if (process->life == BH_FAKE_ZOMBIE)
         return BH_E_CLOSED;
+    fake->rest_readings++;
     *ret_rest = (struct bh_proc_rest){.anon_bytes = bh_fake_anon(fake, process),
                                       .rest_bytes = process->rest_bytes + process->shmem_bytes,
                                       .shmem_bytes = process->shmem_bytes,
@@ -359,6 +371,7 @@ void bh_fake_init(struct bh_fake *fake, struct bh_platform *ret_platform)
         .proc_facts = proc_facts,
         .proc_fast = proc_fast,
         .proc_rest = proc_rest,
+        .proc_cpu_ns = proc_cpu_ns,
         .proc_rollup = proc_rollup,
         .proc_children = proc_children,
         .proc_same_memory = same_memory,

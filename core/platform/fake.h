@@ -25,6 +25,7 @@ struct bh_fake_process {
     uint64_t pss_bytes;     /* answer of an exact round */
     int64_t growth_bytes_s; /* of anon, from grows_from on */
     uint64_t grows_from_ns;
+    bool sleeps; /* its CPU clock stands still, else that is the fake's own clock */
     unsigned threads;
     bool exiting;      /* memory image taken down, not a zombie yet */
     bool zero_reading; /* statm reads as zeros although it lives */
@@ -59,11 +60,13 @@ struct bh_fake {
     int open_error;           /* proc_open fails with this, 0 = works */
     int signal_error;         /* proc_signal fails with this */
     int rollup_error;
-    unsigned rollups;        /* exact readings taken */
-    uint64_t rollup_cost_ns; /* clock and CPU time of one */
-    uint64_t jump_ns;        /* the next wait lasts this much longer: a closed lid */
+    unsigned fast_readings, rest_readings; /* answered so far */
+    unsigned rollups;                      /* exact readings taken */
+    uint64_t rollup_cost_ns;               /* clock and CPU time of one */
+    uint64_t jump_ns;                      /* the next wait lasts this much longer: a closed lid */
     struct bh_platform_host host;
     struct bh_platform_memory memory;
+    uint64_t oom_kills;
     bool cgroup_memory;    /* a control group with the memory controller can be had */
     uint64_t cgroup_bytes; /* its charge */
     uint64_t cgroup_max, cgroup_high;

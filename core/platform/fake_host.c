@@ -19,6 +19,11 @@ static int memory(void *self, struct bh_platform_memory *ret_memory)
     return BH_OK;
 }
 
+static uint64_t oom_kills(void *self)
+{
+    return ((struct bh_fake *)self)->oom_kills;
+}
+
 static uint64_t cpu_ns(void *self)
 {
     return ((struct bh_fake *)self)->cpu_ns;
@@ -131,6 +136,7 @@ void bh_fake_fill_host(struct bh_platform *platform)
     platform->wall = wall;
     platform->host = host;
     platform->memory = memory;
+    platform->oom_kills = oom_kills;
     platform->cpu_ns = cpu_ns;
     platform->become_reaper = become_reaper;
     platform->collect_signals = collect_signals;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static uint64_t page_bytes(void)
@@ -100,6 +101,19 @@ int bh_linux_proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *re
     }
     ret_fast->anon_bytes = resident > shared ? (resident - shared) * page_bytes() : 0;
     ret_fast->shared_bytes = shared * page_bytes();
+    return BH_OK;
+}
+
+/* The clock that clock_getcpuclockid gives: ~pid above the three bits of its kind, 2 = scheduler
+ * time of the whole process. A third of what statm costs. */
+int bh_linux_proc_cpu_ns(void *self, const struct bh_proc *proc, uint64_t *ret_ns)
+{
+    (void)self;
+    struct timespec time;
+    clockid_t clock = (clockid_t)(~(unsigned)proc->pid << 3 | 2u);
+    if (clock_gettime(clock, &time) < 0)
+        return BH_E_NOT_FOUND;
+    *ret_ns = (uint64_t)time.tv_sec * BH_NS_PER_S + (uint64_t)time.tv_nsec;
     return BH_OK;
 }
 

@@ -38,8 +38,9 @@ int bh_platform_boot_id(char *ret_text, size_t size)
     return BH_OK;
 }
 
-static uint64_t oom_kills(void)
+uint64_t bh_linux_oom_kills(void *self)
 {
+    (void)self;
     char text[8192];
     if (bh_linux_read_at(AT_FDCWD, "/proc/vmstat", text, sizeof text) < 0)
         return 0;
@@ -79,7 +80,6 @@ int bh_platform_host_memory(struct bh_platform_memory *ret_memory)
         !bh_linux_kb(text, "MemAvailable", &memory.available_bytes))
         return BH_E_MALFORMED;
     memory.pressure_some_x100 = memory_pressure();
-    memory.oom_kills = oom_kills();
     *ret_memory = memory;
     return BH_OK;
 }

@@ -36,6 +36,7 @@ void bh_linux_proc_name(void *self, const struct bh_proc *proc, char *ret_name, 
 int bh_linux_parse_stat(const char *text, struct bh_proc_facts *ret_facts, uint64_t *ret_token);
 
 /* linux_charge.c */
+int bh_linux_proc_cpu_ns(void *self, const struct bh_proc *proc, uint64_t *ret_ns);
 int bh_linux_proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_fast);
 int bh_linux_proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_rest);
 int bh_linux_proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_rollup *ret_rollup);
@@ -50,6 +51,7 @@ int bh_linux_births(void *self, uint64_t *ret_token);
 
 /* linux_host.c */
 int bh_linux_host(void *self, struct bh_platform_host *ret_host);
+uint64_t bh_linux_oom_kills(void *self);
 int bh_linux_memory(void *self, struct bh_platform_memory *ret_memory);
 
 /* linux_cgroup.c: the smallest limit of the control groups above us, 0 = none known. */

@@ -125,7 +125,6 @@ struct bh_platform_host {
 
 struct bh_platform_memory {
     uint64_t total_bytes, available_bytes;
-    uint64_t oom_kills;          /* by the kernel since boot, on the whole host */
     uint32_t pressure_some_x100; /* PSI some avg10, 0 when unknown */
 };
 
@@ -149,6 +148,8 @@ struct bh_platform {
     struct bh_wall (*wall)(void *self);
     int (*host)(void *self, struct bh_platform_host *ret_host);
     int (*memory)(void *self, struct bh_platform_memory *ret_memory);
+    /* How often the kernel killed for want of memory since boot, on the whole host; 0 unknown. */
+    uint64_t (*oom_kills)(void *self);
     /* CPU time this process has used so far. */
     uint64_t (*cpu_ns)(void *self);
 
@@ -174,6 +175,9 @@ struct bh_platform {
      * is being freed and cannot be read any more; BH_E_AGAIN: unusable zero. */
     int (*proc_fast)(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_fast);
     int (*proc_rest)(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_rest);
+    /* CPU time of all its threads so far, also of those that ended; of a running one as of the last
+     * clock tick. By number: a later process of that number answers with a time of its own. */
+    int (*proc_cpu_ns)(void *self, const struct bh_proc *proc, uint64_t *ret_ns);
     /* BH_E_PERMISSION: not readable (foreign or not dumpable). */
     int (*proc_rollup)(void *self, struct bh_proc *proc, struct bh_charge_rollup *ret_rollup);
     /* Children of all its threads; relist: look for replaced threads even if their number is the

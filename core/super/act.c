@@ -106,7 +106,7 @@ static void chase(struct bh_loop *loop, struct delivery *delivery)
 {
     kill_known(loop, delivery);
     for (int pass = 0; pass < KILL_PASSES; pass++) {
-        if (bh_members_scan(&loop->members, true, true) == 0)
+        if (bh_members_scan(&loop->members, true, BH_RELIST_ALL) == 0)
             break;
         kill_known(loop, delivery);
     }

@@ -229,7 +229,7 @@ static enum bh_checkpoint_news take_ready(struct bh_checkpoint *checkpoint, int 
 {
     /* a worker can be ready before the next look finds it */
     if (!bh_members_find(checkpoint->members, sender))
-        (void)bh_members_scan(checkpoint->members, true, true);
+        (void)bh_members_scan(checkpoint->members, true, BH_RELIST_ALL);
     if (checkpoint->negotiated || !bh_members_find(checkpoint->members, sender))
         return reject(checkpoint);
     checkpoint->negotiated = true;

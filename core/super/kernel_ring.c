@@ -47,12 +47,10 @@ bool bh_loop_kernel_enforced(const struct bh_loop *loop)
 bool bh_loop_kernel_killed(const struct bh_loop *loop)
 {
     struct bh_cgroup_events events;
-    struct bh_platform_memory memory;
     /* its own group tells of its own processes only; the host's counter is taken with a root that
      * died of a KILL which was not ours */
     if (loop->cgroup.memory)
         return loop->os->cgroup_events(loop->os->self, &loop->cgroup, &events) == BH_OK &&
                events.oom_kills > 0;
-    return loop->os->memory(loop->os->self, &memory) == BH_OK &&
-           memory.oom_kills > loop->account.oom_kills_before;
+    return loop->os->oom_kills(loop->os->self) > loop->account.oom_kills_before;
 }

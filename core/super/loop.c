@@ -7,6 +7,8 @@
 #include "core/super/foreground.h"
 
 #define QUARTER_NS (250 * BH_NS_PER_MS)
+/* What is due four times a second waits this long for a reading: one waking less. */
+#define QUARTER_LATE_NS (60 * BH_NS_PER_MS)
 
 void bh_loop_init(struct bh_loop *loop, const struct bh_platform *os, struct bh_run *run)
 {
@@ -54,8 +56,8 @@ static struct bh_mono next_wake(const struct bh_loop *loop)
 {
     struct bh_mono until = loop->next_quarter;
     uint64_t deadline_ns;
-    if (loop->observing)
-        earlier(&until, loop->next_sample.ns);
+    if (loop->observing && loop->next_sample.ns <= until.ns + QUARTER_LATE_NS)
+        until = loop->next_sample;
     if (loop->killing)
         earlier(&until, loop->next_sweep.ns);
     if (bh_policy_next_deadline(&loop->config, &loop->policy, &deadline_ns))
@@ -86,7 +88,7 @@ static void tell_root_exit(struct bh_loop *loop)
 {
     if (!loop->root_exited || loop->root_exit_told)
         return;
-    (void)bh_members_scan(&loop->members, true, true);
+    (void)bh_members_scan(&loop->members, true, BH_RELIST_ALL);
     for (size_t i = 0; i < loop->members.count; i++)
         bh_members_refresh(&loop->members, &loop->members.items[i]);
     if (bh_members_live(&loop->members) == 0)
@@ -115,7 +117,7 @@ static bool only_foreign_left(struct bh_loop *loop)
 {
     if (!loop->members.foreign_count || !loop->root_exited)
         return false;
-    (void)bh_members_scan(&loop->members, true, true);
+    (void)bh_members_scan(&loop->members, true, BH_RELIST_ALL);
     return loop->members.count == 0 && !loop->members.incomplete;
 }
 
@@ -137,6 +139,17 @@ static void reap_all(struct bh_loop *loop)
         tell_root_exit(loop);
 }
 
+/* All that was used since the last time: waking up and waiting cost as much as a reading. While
+ * readings are a whole interval apart nothing hangs on it, and it is asked with the quarters. */
+static void pay(struct bh_loop *loop, struct bh_mono now)
+{
+    if (!loop->dense && now.ns - loop->governor.updated_at_ns < QUARTER_NS)
+        return;
+    uint64_t cpu_ns = loop->os->cpu_ns(loop->os->self);
+    bh_governor_pay(&loop->schedule, &loop->governor, now.ns, cpu_ns - loop->paid_cpu_ns);
+    loop->paid_cpu_ns = cpu_ns;
+}
+
 static void take_sample(struct bh_loop *loop)
 {
     struct bh_sample sample;
@@ -155,17 +168,16 @@ static void take_sample(struct bh_loop *loop)
                    .has_bytes = sample.bytes.status == BH_VALUE_AVAILABLE}};
     bh_loop_feed(loop, &event);
     struct bh_mono now = loop->os->now(loop->os->self);
-    /* all that was used since the last reading: waking up and waiting cost as much as a reading */
-    uint64_t cpu_ns = loop->os->cpu_ns(loop->os->self);
-    bh_governor_pay(&loop->schedule, &loop->governor, now.ns, cpu_ns - loop->paid_cpu_ns);
-    loop->paid_cpu_ns = cpu_ns;
+    pay(loop, now);
     struct bh_schedule_reading reading = {.now_ns = bh_loop_policy_time(loop, now),
                                           .bound_bytes = sample.bytes.value,
                                           .growth_bytes_s = loop->account.growth_bytes_s,
                                           .has_bound = event.sample.has_bytes};
-    loop->next_sample.ns =
-        now.ns + bh_schedule_next_interval(&loop->schedule, &loop->config, &loop->policy, &reading,
-                                           &loop->governor);
+    uint64_t interval_ns = bh_schedule_next_interval(&loop->schedule, &loop->config, &loop->policy,
+                                                     &reading, &loop->governor);
+    loop->sampler.far = bh_schedule_is_far(&loop->schedule, &loop->config, &loop->policy, &reading);
+    loop->dense = interval_ns < loop->schedule.base_interval_ns;
+    loop->next_sample.ns = now.ns + interval_ns;
 }
 
 static void tick(struct bh_loop *loop, struct bh_mono now)

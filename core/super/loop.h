@@ -59,6 +59,7 @@ struct bh_loop {
     struct bh_schedule_config schedule;
     struct bh_governor governor;
     uint64_t paid_cpu_ns; /* our CPU time that the governor knows of */
+    bool dense;           /* the next reading follows sooner than the base interval */
     struct bh_charge_tree tree;
     struct bh_members members;
     struct bh_sampler sampler;

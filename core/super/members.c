@@ -278,12 +278,24 @@ static size_t admit_all(struct bh_members *members, const int *pids, size_t coun
     return newcomers;
 }
 
-static size_t scan_member(struct bh_members *members, size_t position, bool relist)
+static bool has_run(struct bh_members *members, struct bh_member *member)
+{
+    uint64_t cpu_ns = 0;
+    if (members->os->proc_cpu_ns(members->os->self, &member->proc, &cpu_ns) < 0)
+        return true;
+    bool ran = cpu_ns != member->listed_cpu_ns;
+    member->listed_cpu_ns = cpu_ns;
+    return ran;
+}
+
+static size_t scan_member(struct bh_members *members, size_t position, enum bh_relist relist)
 {
     static int pids[CHILDREN_AT_ONCE]; /* single-threaded; too large for the stack */
+    struct bh_member *member = &members->items[position];
     size_t count = 0;
-    int result = members->os->proc_children(members->os->self, &members->items[position].proc,
-                                            relist, pids, sizeof pids / sizeof pids[0], &count);
+    bool list = relist == BH_RELIST_ALL || (relist == BH_RELIST_RAN && has_run(members, member));
+    int result = members->os->proc_children(members->os->self, &member->proc, list, pids,
+                                            sizeof pids / sizeof pids[0], &count);
     if (result == BH_E_NOT_FOUND)
         return 0; /* gone: its children came to us */
     if (result < 0)
@@ -323,7 +335,7 @@ static bool is_group_known(struct bh_members *members)
     return true;
 }
 
-size_t bh_members_scan(struct bh_members *members, bool force, bool relist)
+size_t bh_members_scan(struct bh_members *members, bool force, enum bh_relist relist)
 {
     uint64_t births = 0;
     bool births_known = members->os->births(members->os->self, &births) == BH_OK;

@@ -24,6 +24,10 @@ struct bh_member {
     uint64_t parent_minflt;               /* the parent's, as known before this one was seen */
     uint64_t shared_bytes;                /* of the last fast reading */
     uint64_t shmem_bytes;                 /* of the last status reading */
+    uint64_t cpu_ns;                      /* its CPU clock just before the last fast reading */
+    uint64_t listed_cpu_ns;               /* … before its threads were listed */
+    struct bh_mono read_at;               /* last fast reading */
+    bool stands;                          /* its clock stood since that reading */
     struct bh_mono rest_at;               /* last reading of status and facts */
     uint64_t rest_bytes, rest_anon_bytes; /* what status and the quick reading said then */
     bool has_reading;                     /* a usable fast reading exists */
@@ -69,9 +73,17 @@ void bh_members_note_foreign(struct bh_members *members);
 /* The launched root, which becomes the first member. */
 int bh_members_set_root(struct bh_members *members, int pid);
 
+/* Whose threads are listed again, although their number is the same. */
+enum bh_relist {
+    BH_RELIST_CHANGED, /* nobody's */
+    BH_RELIST_RAN,     /* of who used CPU time since the last listing: others made no thread. A
+                          running thread's time is up to a clock tick late, so this is for routine */
+    BH_RELIST_ALL,
+};
+
 /* Looks for newcomers when something was born since the last look (always when `force`), until a
- * pass finds nobody. relist: threads too. Returns the number of newcomers. */
-size_t bh_members_scan(struct bh_members *members, bool force, bool relist);
+ * pass finds nobody. Returns the number of newcomers. */
+size_t bh_members_scan(struct bh_members *members, bool force, enum bh_relist relist);
 /* A child of ours was reaped. Its member, if it was one, leaves. */
 void bh_members_reaped(struct bh_members *members, const struct bh_reaped *reaped);
 /* It is gone without us (its parent reaped it). */

@@ -22,8 +22,7 @@ void bh_peers_init(struct bh_peers *peers, const char *run_id,
     peers->request = request;
     peers->context = context;
     peers->dropped = 0;
-    for (size_t i = 0; i < BH_PEERS_MAX; i++)
-        peers->items[i].fd = -1; /* the buffers stay untouched, and so cost no memory */
+    peers->used = 0;
 }
 
 /* A socket's path holds at most 107 bytes and a run directory may be deeper: it is bound through
@@ -68,6 +67,8 @@ static void drop(struct bh_peers *peers, struct bh_peer *peer)
     (void)close(peer->fd);
     peer->fd = -1;
     peers->dropped++;
+    while (peers->used && peers->items[peers->used - 1].fd < 0)
+        peers->used--;
 }
 
 int bh_peers_adopt(struct bh_peers *peers, int fd)
@@ -77,8 +78,10 @@ int bh_peers_adopt(struct bh_peers *peers, int fd)
         return BH_E_FORBIDDEN_UID;
     for (size_t i = 0; i < BH_PEERS_MAX; i++) {
         struct bh_peer *peer = &peers->items[i];
-        if (peer->fd >= 0)
+        if (i < peers->used && peer->fd >= 0)
             continue;
+        if (i == peers->used)
+            peers->used++;
         peer->fd = fd;
         peer->greeted = peer->watching = peer->closing = false;
         peer->event_sequence = 0;
@@ -90,11 +93,11 @@ int bh_peers_adopt(struct bh_peers *peers, int fd)
 
 void bh_peers_done(struct bh_peers *peers)
 {
-    for (size_t i = 0; i < BH_PEERS_MAX; i++) {
+    for (size_t i = 0; i < peers->used; i++) {
         if (peers->items[i].fd >= 0)
             (void)close(peers->items[i].fd);
-        peers->items[i].fd = -1;
     }
+    peers->used = 0;
     if (peers->listen_fd >= 0)
         (void)close(peers->listen_fd);
     peers->listen_fd = -1;
@@ -105,7 +108,7 @@ size_t bh_peers_poll(const struct bh_peers *peers, struct pollfd *ret_fds, size_
     size_t count = 0;
     if (peers->listen_fd >= 0 && count < capacity)
         ret_fds[count++] = (struct pollfd){.fd = peers->listen_fd, .events = POLLIN};
-    for (size_t i = 0; i < BH_PEERS_MAX && count < capacity; i++) {
+    for (size_t i = 0; i < peers->used && count < capacity; i++) {
         const struct bh_peer *peer = &peers->items[i];
         if (peer->fd < 0)
             continue;
@@ -182,7 +185,7 @@ void bh_peer_event(struct bh_peer *peer, enum bh_msg type, const void *body, siz
 
 void bh_peers_event(struct bh_peers *peers, enum bh_msg type, const void *body, size_t length)
 {
-    for (size_t i = 0; i < BH_PEERS_MAX; i++) {
+    for (size_t i = 0; i < peers->used; i++) {
         if (peers->items[i].fd >= 0 && peers->items[i].watching)
             bh_peer_event(&peers->items[i], type, body, length);
     }
@@ -190,7 +193,7 @@ void bh_peers_event(struct bh_peers *peers, enum bh_msg type, const void *body, 
 
 bool bh_peers_any_watching(const struct bh_peers *peers)
 {
-    for (size_t i = 0; i < BH_PEERS_MAX; i++) {
+    for (size_t i = 0; i < peers->used; i++) {
         if (peers->items[i].fd >= 0 && peers->items[i].watching)
             return true;
     }
@@ -237,7 +240,7 @@ static void flush_one(struct bh_peers *peers, struct bh_peer *peer)
 
 void bh_peers_flush(struct bh_peers *peers)
 {
-    for (size_t i = 0; i < BH_PEERS_MAX; i++) {
+    for (size_t i = 0; i < peers->used; i++) {
         if (peers->items[i].fd >= 0)
             flush_one(peers, &peers->items[i]);
     }
@@ -296,7 +299,7 @@ void bh_peers_serve(struct bh_peers *peers, const struct pollfd *fds, size_t cou
             accept_one(peers);
             continue;
         }
-        for (size_t k = 0; k < BH_PEERS_MAX; k++) {
+        for (size_t k = 0; k < peers->used; k++) {
             if (peers->items[k].fd == fds[i].fd && (fds[i].revents & (POLLIN | POLLHUP | POLLERR)))
                 read_one(peers, &peers->items[k]);
         }

@@ -29,6 +29,8 @@ struct bh_peers {
     void (*request)(void *context, struct bh_peer *peer, const struct bh_frame *frame);
     void *context;
     uint64_t dropped; /* peers that were too slow or wrong */
+    size_t used;      /* items from here on are free and untouched: a quarter MiB apart each, they
+                         would cost every turn its cold pages */
     struct bh_peer items[BH_PEERS_MAX];
 };
 

@@ -2,113 +2,9 @@
 
 #include <string.h>
 
-#define REST_PERIOD_NS   BH_NS_PER_S /* status is read again at least this often */
 #define RELIST_PERIOD_NS BH_NS_PER_S
 #define ROUND_ATTEMPTS   3
 #define QUICK_ROUND_NS   (100 * BH_NS_PER_MS) /* well below the window that is allowed, 250 ms */
-
-/* ---- one member -------------------------------------------------------------------------------
- */
-
-static void read_rest(struct bh_sampler *sampler, struct bh_member *member, struct bh_mono now)
-{
-    struct bh_proc_rest rest;
-    int result = sampler->os->proc_rest(sampler->os->self, &member->proc, &rest);
-    bh_members_refresh(sampler->members, member);
-    if (result < 0)
-        return; /* it is ending: the next fast reading says how */
-    member->rest_bytes = rest.rest_bytes;
-    member->rest_anon_bytes = member->charge.anon_bytes;
-    member->charge.rest_bytes = rest.rest_bytes;
-    member->shmem_bytes = rest.shmem_bytes;
-    member->rest_at = now;
-    member->rest_due = false;
-}
-
-static bool is_rest_due(const struct bh_member *member, const struct bh_proc_fast *fast,
-                        struct bh_mono now)
-{
-    return member->rest_due || !member->has_reading || fast->shared_bytes != member->shared_bytes ||
-           fast->anon_bytes < member->charge.anon_bytes ||
-           now.ns - member->rest_at.ns >= REST_PERIOD_NS;
-}
-
-/* A member that runs in its parent's memory (between vfork and exec) holds nothing of its own. */
-static bool still_borrows(struct bh_sampler *sampler, struct bh_member *member)
-{
-    if (!member->borrows_memory)
-        return false;
-    const struct bh_member *parent = bh_members_find(sampler->members, member->parent_pid);
-    member->borrows_memory = parent && sampler->os->proc_same_memory(
-                                           sampler->os->self, &parent->proc, &member->proc) == 1;
-    if (!member->borrows_memory) {
-        member->rest_due = sampler->members->changed = true;
-        sampler->members->losses++;
-    }
-    return member->borrows_memory;
-}
-
-/* New pages come with page tables, 8 bytes each, that only status shows: counted until it is read.
- */
-static uint64_t with_tables(const struct bh_member *member)
-{
-    uint64_t anon = member->charge.anon_bytes;
-    uint64_t growth = anon > member->rest_anon_bytes ? anon - member->rest_anon_bytes : 0;
-    return member->rest_bytes + growth / 512;
-}
-
-enum reading {
-    READ_GOOD,
-    READ_GONE,
-    READ_BAD, /* a live member without a usable number: the sample is incomplete */
-};
-
-static enum reading read_member(struct bh_sampler *sampler, struct bh_member *member,
-                                struct bh_mono now)
-{
-    struct bh_proc_fast fast;
-    int result = sampler->os->proc_fast(sampler->os->self, &member->proc, &fast);
-    if (result == BH_E_AGAIN) /* in the middle of an exec: a moment later it is whole */
-        result = sampler->os->proc_fast(sampler->os->self, &member->proc, &fast);
-    if (result == BH_E_NOT_FOUND)
-        return READ_GONE;
-    member->zombie = result == BH_E_CLOSED;
-    if (member->zombie || (result == BH_OK && still_borrows(sampler, member))) {
-        member->charge.anon_bytes = 0;
-        member->charge.rest_bytes = 0;
-        member->shmem_bytes = 0;
-        return READ_GOOD;
-    }
-    if (result == BH_E_BUSY)
-        return READ_GOOD; /* counts with what it held until it is a zombie */
-    if (result < 0)
-        return READ_BAD;
-    bool rest = is_rest_due(member, &fast, now);
-    member->charge.anon_bytes = fast.anon_bytes;
-    member->shared_bytes = fast.shared_bytes;
-    member->has_reading = true;
-    if (rest)
-        read_rest(sampler, member, now);
-    else
-        member->charge.rest_bytes = with_tables(member);
-    return READ_GOOD;
-}
-
-static bool read_all(struct bh_sampler *sampler, struct bh_mono now)
-{
-    bool complete = true;
-    struct bh_members *members = sampler->members;
-    for (size_t i = 0; i < members->count;) {
-        enum reading reading = read_member(sampler, &members->items[i], now);
-        if (reading == READ_GONE) {
-            bh_members_gone(members, i); /* the last one takes its place: same position again */
-            continue;
-        }
-        complete = complete && reading == READ_GOOD;
-        i++;
-    }
-    return complete && !members->incomplete;
-}
 
 /* ---- who shares pages -------------------------------------------------------------------------
  */
@@ -264,7 +160,7 @@ enum round_end {
 static enum round_end judge_round(struct bh_sampler *sampler, uint64_t losses)
 {
     struct bh_members *members = sampler->members;
-    (void)bh_members_scan(members, true, false);
+    (void)bh_members_scan(members, true, BH_RELIST_CHANGED);
     for (size_t i = 0; i < members->count && members->losses == losses; i++)
         bh_members_refresh(members, &members->items[i]);
     if (members->losses != losses || has_drifted(sampler))
@@ -285,12 +181,13 @@ static enum round_end exact_round(struct bh_sampler *sampler, const struct bh_po
     uint64_t cpu_before = sampler->os->cpu_ns(sampler->os->self);
     uint64_t begun_ns = sampler->os->now(sampler->os->self).ns;
     enum round_end end = ROUND_HIGH;
+    sampler->far = false;
     for (int attempt = 0; attempt < ROUND_ATTEMPTS && end != ROUND_CLEAN; attempt++) {
         struct bh_mono now = sampler->os->now(sampler->os->self);
         if (attempt > 0 && now.ns - begun_ns > QUICK_ROUND_NS / 2)
             break;
         if (attempt > 0) {
-            (void)read_all(sampler, now);
+            (void)bh_sampler_read_all(sampler, now);
             settle_shared(sampler);
         }
         uint64_t losses = sampler->members->losses;
@@ -382,7 +279,7 @@ static bool read_quickly(struct bh_sampler *sampler, const struct bh_policy_band
     *ret_settled = false;
     for (int attempt = 0; attempt < ROUND_ATTEMPTS && !*ret_settled && matters; attempt++) {
         uint64_t losses = sampler->members->losses;
-        complete = read_all(sampler, captured);
+        complete = bh_sampler_read_all(sampler, captured);
         settle_shared(sampler);
         add_up(sampler);
         read_written(sampler, bands);
@@ -391,6 +288,24 @@ static bool read_quickly(struct bh_sampler *sampler, const struct bh_policy_band
     }
     *ret_settled = *ret_settled || !matters;
     return complete;
+}
+
+/* Nobody ran: nobody took a page, nobody was born and nobody went. */
+static void repeat(struct bh_sampler *sampler, struct bh_mono captured,
+                   struct bh_sample *ret_sample)
+{
+    bool kernel = take_kernel_charge(sampler);
+    *ret_sample = sampler->stood;
+    ret_sample->captured_at = captured;
+    ret_sample->processed_at = sampler->os->now(sampler->os->self);
+    ret_sample->window_ns = ret_sample->processed_at.ns - captured.ns;
+    ret_sample->exact = false;
+    if (kernel) {
+        ret_sample->bytes.value = sampler->total.bound_bytes;
+        note_peak(sampler, true, false);
+    }
+    sampler->read_at = captured;
+    sampler->stood = *ret_sample;
 }
 
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
@@ -403,7 +318,17 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
     bool relist = captured.ns >= sampler->relist_at.ns;
     if (relist)
         sampler->relist_at.ns = captured.ns + RELIST_PERIOD_NS;
-    (void)bh_members_scan(sampler->members, relist, relist);
+    sampler->all_stand = false;
+    if (sampler->far)
+        bh_sampler_look_who_stands(sampler, captured);
+    if (sampler->all_stand && sampler->repeats && !relist && !sampler->members->changed) {
+        repeat(sampler, captured, ret_sample);
+        return;
+    }
+    (void)bh_members_scan(sampler->members, relist,
+                          !relist        ? BH_RELIST_CHANGED
+                          : sampler->far ? BH_RELIST_RAN
+                                         : BH_RELIST_ALL);
     bool settled = false;
     bool complete = read_quickly(sampler, bands, captured, &settled);
     bool kernel = take_kernel_charge(sampler);
@@ -421,7 +346,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
          * would count pages that sharers merely touched. */
         if (took_ns > QUICK_ROUND_NS && end == ROUND_CLEAN) {
             captured = sampler->os->now(sampler->os->self);
-            complete = read_all(sampler, captured);
+            complete = bh_sampler_read_all(sampler, captured);
             settle_shared(sampler);
             read_rollups(sampler, true); /* born meanwhile, perhaps the larger part of the sum */
             add_up(sampler);
@@ -442,5 +367,6 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         .members = (uint32_t)bh_members_live(sampler->members),
         .exact = exact,
     };
+    sampler->repeats = complete && end != ROUND_HIGH;
     bh_sampler_hold_back(sampler, bands, end == ROUND_HIGH, ret_sample);
 }

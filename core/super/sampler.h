@@ -17,7 +17,11 @@ struct bh_sampler {
     uint64_t confirmed_peak_bytes; /* largest bound that no round could have lowered much */
     bool confirmed;                /* the last look gave such a one: */
     uint64_t confirmed_bytes;
-    unsigned sharers; /* members that can share pages, as of the last look */
+    bool far;               /* given: bh_schedule_is_far. Who stands still is not read then */
+    bool all_stand;         /* … nobody has run, and all readings are fresh enough */
+    bool repeats;           /* the last sample was complete and undisturbed: `stood` */
+    struct bh_mono read_at; /* of the last quick reading of everybody */
+    unsigned sharers;       /* members that can share pages, as of the last look */
     /* While exact rounds over an acting band are disturbed: the last reading that stood is given
      * again with its own time, so that it ages as the policy's rules say. */
     bool unconfirmed;
@@ -35,6 +39,10 @@ struct bh_sampler {
  * says that the governor has CPU time for it. */
 void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
                      bool allow_round, struct bh_sample *ret_sample);
+/* sampler_read.c: who used no CPU time since its last reading; far stays only where the job as a
+ * whole used next to none. Then the quick readings of all members; false: one could not be read. */
+void bh_sampler_look_who_stands(struct bh_sampler *sampler, struct bh_mono now);
+bool bh_sampler_read_all(struct bh_sampler *sampler, struct bh_mono now);
 /* sampler_hold.c: puts the last reading that stood in the place of one that would act and that no
  * undisturbed round confirms, for a while; and answers with it between the rounds of that time. */
 void bh_sampler_hold_back(struct bh_sampler *sampler, const struct bh_policy_bands *bands,

@@ -14,11 +14,13 @@
 #include "core/base/log.h"
 #include "core/super/finish.h"
 
-/* How long the scribe sleeps when nobody wakes it: an idle job is looked at ten times a second,
- * rings as often as the drain wants, so that none overflows. */
-#define WAIT_SOME_NS (20 * BH_NS_PER_MS)
-#define WAIT_IDLE_NS (100 * BH_NS_PER_MS)
-#define BUSY_SLOTS   4096
+/* How long the scribe sleeps when nobody wakes it: rings are looked for ten times a second and read
+ * as often as the drain wants, so that none overflows; without a recorder there are only samples to
+ * be stored, and the queue has room for seconds of the densest ones. */
+#define WAIT_SOME_NS  (20 * BH_NS_PER_MS)
+#define WAIT_IDLE_NS  (100 * BH_NS_PER_MS)
+#define WAIT_QUIET_NS (250 * BH_NS_PER_MS)
+#define BUSY_SLOTS    4096
 
 /* A scribe that dies again and again dies of its own fault: then there is none rather than a storm.
  */
@@ -281,7 +283,8 @@ static uint64_t pause_ns(const struct scribe *scribe, size_t records, int slots)
 {
     if (slots >= BUSY_SLOTS)
         return 0; /* there is more */
-    uint64_t pause = slots > 0 || records > 64 ? WAIT_SOME_NS : WAIT_IDLE_NS;
+    uint64_t idle = scribe->drain ? WAIT_IDLE_NS : WAIT_QUIET_NS;
+    uint64_t pause = slots > 0 || records > 64 ? WAIT_SOME_NS : idle;
     /* a quiet ring can fill at full speed from one moment to the next */
     uint64_t rings = scribe->drain ? bh_drain_pause_ns(scribe->drain) : pause;
     return rings < pause ? rings : pause;

@@ -145,7 +145,6 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
 {
     const struct bh_platform *os = supervise->os;
     struct bh_platform_host facts;
-    struct bh_platform_memory memory;
     int result = os->host(os->self, &facts);
     if (result == BH_OK)
         result = os->become_reaper(os->self, &loop.subreaper);
@@ -158,8 +157,7 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
     loop.sampler.page_bytes = facts.page_bytes;
     loop.realtime = os->raise_priority(os->self);
     loop.memory_locked = os->lock_memory(os->self);
-    if (os->memory(os->self, &memory) == BH_OK)
-        loop.account.oom_kills_before = memory.oom_kills;
+    loop.account.oom_kills_before = os->oom_kills(os->self);
     bh_members_note_foreign(&loop.members);
     bh_loop_make_cgroup(&loop);
     if (supervise->run->spec->end_with_server && !supervise->run->foreground)

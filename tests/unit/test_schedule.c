@@ -310,10 +310,36 @@ static void golden_schedules(void **state)
     }
 }
 
+static bool is_far(const struct setup *s, uint64_t bytes, bool has_bound)
+{
+    const struct bh_schedule_reading reading = {.bound_bytes = bytes, .has_bound = has_bound};
+    return bh_schedule_is_far(&s->config, &s->policy, &s->machine, &reading);
+}
+
+static void far_leaves_room_for_two_intervals(void **state)
+{
+    (void)state;
+    struct setup s = new_setup();
+    uint64_t room = 4 * GIB / 10; /* 4 GiB/s for 100 ms */
+    uint64_t warning = s.policy.bands.warning_bytes;
+    assert_true(is_far(&s, 0, true));
+    assert_true(is_far(&s, warning - room, true));
+    assert_false(is_far(&s, warning - room + 1, true));
+    assert_false(is_far(&s, warning, true));
+    assert_false(is_far(&s, 2 * warning, true));
+    assert_false(is_far(&s, 0, false));
+    s.machine.current = BH_POLICY_STATE_TERMINATING;
+    assert_false(is_far(&s, 0, true));
+    s.machine.current = BH_POLICY_STATE_OBSERVE;
+    assert_true(is_far(&s, 2 * warning, true));
+    assert_false(is_far(&s, 0, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
+        cmocka_unit_test(far_leaves_room_for_two_intervals),
         cmocka_unit_test(headroom_sets_the_interval),
         cmocka_unit_test(unusable_reading_waits_the_base),
         cmocka_unit_test(breach_is_read_again_at_once),

@@ -228,7 +228,7 @@ static void test_kernel_oom_is_told_from_a_strangers_kill(void **state)
         fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
         fixture->root->ends_with = SIGKILL;
         fixture_launch(fixture);
-        fixture->fake.memory.oom_kills = (uint64_t)oom;
+        fixture->fake.oom_kills = (uint64_t)oom;
         assert_true(fixture_run(fixture, 10 * S));
         assert_int_equal(fixture_outcome(fixture)->cause,
                          oom ? BH_CAUSE_KERNEL_OOM : BH_CAUSE_KILLED_BY_OTHER);
