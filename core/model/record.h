@@ -54,6 +54,8 @@ struct bh_observed {
 #define BH_BASENAME_SIZE 64
 #define BH_POOL_HOST     0 /* pools are never added together; 1 + n = gpu:n */
 
+#define BH_CORRELATION_SIZE 33 /* 32 hexadecimal digits */
+
 struct bh_record_config {
     enum bh_mode mode;
     uint64_t limit_bytes, warning_bytes, recovery_bytes, emergency_bytes;
@@ -71,6 +73,7 @@ struct bh_record_config {
     uint32_t depth;
     char executable[256]; /* basename, 1..255 bytes */
     uint32_t argument_count;
+    char correlation[BH_CORRELATION_SIZE]; /* keyed hash of command and directory, "" = none */
 };
 
 struct bh_record_host {

@@ -83,6 +83,7 @@ static void render_run(const struct bh_report *report, struct bh_json *json)
     bh_json_string(json, "run_id", report->run_id);
     bh_json_string(json, "executable_basename", report->config.executable);
     bh_json_u64(json, "argument_count", report->config.argument_count);
+    bh_report_json_text_or_null(json, "correlation_hash", report->config.correlation);
     bh_json_string(json, "started_at", text);
     bh_json_end(json);
 }
@@ -151,6 +152,7 @@ static void render_changes(const struct bh_report *report, struct bh_json *json)
         bh_json_end(json);
     }
     bh_json_end(json);
+    bh_json_u64(json, "limit_changes_omitted", report->limits_list.omitted);
 }
 
 static const char *checkpoint_method(enum bh_checkpoint_kind kind)

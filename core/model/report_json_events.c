@@ -105,6 +105,7 @@ static void render_transitions(const struct bh_report *report, struct bh_json *j
         bh_json_end(json);
     }
     bh_json_end(json);
+    bh_json_u64(json, "transitions_omitted", report->transition_list.omitted);
 }
 
 static void render_signals(const struct bh_report *report, struct bh_json *json)
@@ -122,6 +123,7 @@ static void render_signals(const struct bh_report *report, struct bh_json *json)
         bh_json_end(json);
     }
     bh_json_end(json);
+    bh_json_u64(json, "signals_omitted", report->signal_list.omitted);
 }
 
 /* Milliseconds with fractions: the decision takes microseconds. */
@@ -188,6 +190,7 @@ static void render_checkpoint(const struct bh_report *report, struct bh_json *js
     for (size_t i = 0; i < report->checkpoint_list.count; i++)
         render_checkpoint_event(report, json, &report->checkpoints[i]);
     bh_json_end(json);
+    bh_json_u64(json, "events_omitted", report->checkpoint_list.omitted);
     bh_json_end(json);
 }
 
@@ -234,6 +237,7 @@ static void render_marks(const struct bh_report *report, struct bh_json *json)
         bh_json_end(json);
     }
     bh_json_end(json);
+    bh_json_u64(json, "marks_omitted", report->mark_list.omitted);
 }
 
 void bh_report_json_events(const struct bh_report *report, struct bh_json *json)

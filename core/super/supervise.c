@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
+#include "core/super/correlation.h"
 #include "core/super/foreground.h"
 #include "core/super/helpers.h"
 #include "core/super/launch.h"
@@ -59,6 +60,7 @@ static void note_config(struct bh_loop *one)
     (void)snprintf(config->executable, sizeof config->executable, "%s",
                    spec->argc ? bh_text_basename(spec->argv[0]) : "");
     config->argument_count = (uint32_t)(spec->argc ? spec->argc - 1 : 0);
+    bh_correlation_hash(one->run, config->correlation);
     bh_notes_put(&one->notes, &record);
 }
 

@@ -75,6 +75,7 @@ static const struct member MEMBERS[] = {
     M(CONFIG, UNSIGNED, config, depth),
     M(CONFIG, TEXT, config, executable),
     M(CONFIG, UNSIGNED, config, argument_count),
+    M(CONFIG, TEXT, config, correlation),
     M(HOST, TEXT, host, os),
     M(HOST, TEXT, host, kernel),
     M(HOST, TEXT, host, machine),

@@ -36,6 +36,7 @@ static const struct bh_field config_fields[] = {
     F(27, UNSIGNED, config.depth),
     F(28, TEXT, config.executable),
     F(29, UNSIGNED, config.argument_count),
+    F(30, TEXT, config.correlation),
 };
 
 static const struct bh_field host_fields[] = {

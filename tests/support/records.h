@@ -48,6 +48,7 @@ static inline void fill_config(struct bh_record_config *config)
         .depth = 32,
         .executable = "python3",
         .argument_count = 4,
+        .correlation = "0123456789abcdef0123456789abcdef",
     };
 }
 

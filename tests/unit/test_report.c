@@ -331,6 +331,15 @@ static void test_unkillable(void **state)
 
 /* ---- bounds ---- */
 
+static void says_omitted(const struct bh_bytes *json, const char *name, unsigned count)
+{
+    char line[64];
+    (void)snprintf(line, sizeof line, "\"%s\": %u", name, count);
+    const char *found = strstr((const char *)json->data, line);
+    if (!found || !strchr(",\n", found[strlen(line)]))
+        fail_msg("the report does not say %s", line);
+}
+
 /* However long the run: bounded, extremes exact, ends kept. */
 static void test_bounded(void **state)
 {
@@ -356,6 +365,13 @@ static void test_bounded(void **state)
             .event = BH_MEMBER_CAME, .pid = (int)i + 5000, .start_token = i};
         add();
         start(BH_RECORD_PEAK_MEMBER, i);
+        add();
+        start(BH_RECORD_MARK, i);
+        add();
+        start(BH_RECORD_CHECKPOINT, i);
+        record.checkpoint.word = BH_CKPT_TIMED_OUT;
+        add();
+        start(BH_RECORD_CONFIG_CHANGE, i);
         add();
     }
     assert_true(report->sample_series.count <= BH_REPORT_POINTS);
@@ -392,6 +408,13 @@ static void test_bounded(void **state)
     add();
     assert_int_equal(bh_report_render(report, 0, &json), BH_OK);
     assert_true(json.length < 200 * 1024);
+    /* what fell out of each list is counted beside it */
+    says_omitted(&json, "transitions_omitted", 10000 - BH_REPORT_TRANSITIONS);
+    says_omitted(&json, "signals_omitted", 5000 - BH_REPORT_SIGNALS);
+    says_omitted(&json, "marks_omitted", 5000 - BH_REPORT_MARKS);
+    says_omitted(&json, "events_omitted", 5000 - BH_REPORT_CHECKPOINTS);
+    says_omitted(&json, "limit_changes_omitted", 5000 - BH_REPORT_LIMITS);
+    says_omitted(&json, "member_events_omitted", 5000 - BH_REPORT_MEMBERS);
     bh_bytes_done(&json);
 }
 

@@ -38,7 +38,8 @@ class Redaction(HostileTest):
         report = folder / MARKERS["reportpath"]
         program = cwd / "program.py"
         program.write_text(PROGRAM.format(rounds=rounds, **MARKERS))
-        env = {**os.environ, MARKERS["variable"]: MARKERS["value"]}
+        (folder / "state/bulkhead").mkdir(parents=True)  # where the key of the correlation hash is kept
+        env = {**os.environ, MARKERS["variable"]: MARKERS["value"], "XDG_STATE_HOME": str(folder / "state")}
         process = fixture.subprocess.Popen(
             [SUPERVISE, "run", "--limit", str(limit), "--run-dir", run_dir, "--report", report, "--json", *options, "--",
              fixture.PYTHON, "-S", program, MARKERS["argument"]], cwd=cwd, env=env, stdin=fixture.subprocess.DEVNULL,
@@ -68,6 +69,7 @@ class Redaction(HostileTest):
                     self.assertNotIn(form, data, f"the marker of {planted} is in {name}")
         report = json.loads(files["report.json"])
         self.assertEqual(report["run"]["argument_count"], 3)
+        self.assertRegex(report["run"]["correlation_hash"], "^[0-9a-f]{32}$")
         self.assertEqual(report["run"]["executable_basename"], pathlib.Path(fixture.PYTHON).name)
 
     def test_normal_end(self):

@@ -49,6 +49,20 @@ class Endings(unittest.TestCase):
         self.assertEqual(done.out, "from the caller\n")
 
 
+class Correlation(unittest.TestCase):
+    def test_the_same_command_is_recognised_where_there_is_a_state(self):
+        with tempfile.TemporaryDirectory() as state:
+            env = {**os.environ, "XDG_STATE_HOME": state}
+            hash_of = lambda *command: run("--limit", "1GiB", command=command, env=env).report["run"]["correlation_hash"]
+            self.assertIsNone(hash_of("true", "a"))
+            self.assertEqual(os.listdir(state), [], "the foreground makes no state directory")
+            os.mkdir(os.path.join(state, "bulkhead"), 0o700)
+            first = hash_of("true", "a")
+            self.assertRegex(first, "^[0-9a-f]{32}$")
+            self.assertEqual(hash_of("true", "a"), first)
+            self.assertNotEqual(hash_of("true", "b"), first)
+
+
 class Limits(unittest.TestCase):
     def test_a_growing_program_is_stopped(self):
         done = run("--limit", "150MiB", "--json", command=[PYTHON, "-c", GROW, "600"])
