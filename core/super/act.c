@@ -48,6 +48,7 @@ static enum bh_signal_result result_of(const struct delivery *delivery)
 static void note_signal(struct bh_loop *loop, int signal, const char *reason,
                         const struct delivery *delivery, uint64_t decided_at_ns)
 {
+    bh_loop_tell_transition(loop); /* first the signals, then what is said of them, in order */
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_SIGNAL);
     record.signal.signal = signal;
     record.signal.target = BH_TARGET_TREE;
@@ -124,6 +125,7 @@ bool bh_loop_kill_tree(struct bh_loop *loop, const char *reason, uint64_t decide
     kill_known(loop, &delivery);
     if (loop->cgroup.kill)
         (void)loop->os->cgroup_kill(loop->os->self, &loop->cgroup);
+    bh_loop_tell_transition(loop);
     chase(loop, &delivery);
     note_signal(loop, SIGKILL, reason, &delivery, decided_at_ns);
     release_large(loop);

@@ -73,16 +73,21 @@ static const char *checkpoint_reason(const struct bh_policy_event *event)
     return event->kind == BH_POLICY_EVENT_TICK ? "wall_time" : "requested";
 }
 
-static void note_transition(struct bh_loop *loop, enum bh_policy_state_id from, const char *reason)
+void bh_loop_tell_transition(struct bh_loop *loop)
 {
+    struct bh_untold *untold = &loop->untold;
+    if (!untold->pending)
+        return;
+    untold->pending = false;
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_TRANSITION);
-    record.transition.from = (uint8_t)from;
-    record.transition.to = (uint8_t)loop->policy.current;
+    record.at.ns = untold->decided_at_ns;
+    record.transition.from = (uint8_t)untold->from;
+    record.transition.to = (uint8_t)untold->to;
     /* nothing of it is left: the one moment at which the charge is known to be 0 */
-    bool gone = loop->policy.current == BH_POLICY_STATE_EXITED && loop->empty_proven;
+    bool gone = untold->to == BH_POLICY_STATE_EXITED && loop->empty_proven;
     record.transition.bytes =
         gone ? (struct bh_observed){BH_VALUE_AVAILABLE, 0} : loop->account.charge;
-    (void)snprintf(record.transition.reason, sizeof record.transition.reason, "%s", reason);
+    (void)snprintf(record.transition.reason, sizeof record.transition.reason, "%s", untold->reason);
     bh_notes_put(&loop->notes, &record);
 }
 
@@ -148,6 +153,7 @@ static void carry_out(struct bh_loop *loop, const struct bh_policy_action *actio
         loop->observing = false;
         break;
     case BH_POLICY_ACTION_REQUEST_CHECKPOINT:
+        bh_loop_tell_transition(loop);
         ask_checkpoint(loop, action, event);
         break;
     case BH_POLICY_ACTION_SEND_TERM:
@@ -193,10 +199,14 @@ void bh_loop_feed(struct bh_loop *loop, const struct bh_policy_event *event)
         if (loop->stop == BH_STOP_SIGNAL)
             loop->stop_signal_number = event->signal;
     }
-    if (loop->policy.current != from)
-        note_transition(loop, from, transition_reason(&actions, event, again));
+    loop->untold = (struct bh_untold){.pending = loop->policy.current != from,
+                                      .from = from,
+                                      .to = loop->policy.current,
+                                      .reason = transition_reason(&actions, event, again),
+                                      .decided_at_ns = decided_at_ns};
     for (unsigned i = 0; i < actions.count; i++)
         carry_out(loop, &actions.items[i], event, again, decided_at_ns);
+    bh_loop_tell_transition(loop);
     settle_checkpoint(loop, from, event);
     if (loop->policy.current != from)
         bh_account_publish(loop);

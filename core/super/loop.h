@@ -46,6 +46,14 @@ struct bh_account {
     uint64_t drained_events, drained_lost, drained_bytes; /* last EV_DRAIN */
 };
 
+/* A change of state whose record waits until the signals that it calls for are sent. */
+struct bh_untold {
+    bool pending;
+    enum bh_policy_state_id from, to;
+    const char *reason; /* static */
+    uint64_t decided_at_ns;
+};
+
 struct bh_loop {
     const struct bh_platform *os;
     struct bh_run *run;
@@ -53,6 +61,7 @@ struct bh_loop {
 
     struct bh_policy_config config;
     struct bh_policy_state policy;
+    struct bh_untold untold;
     uint64_t started_ns; /* monotonic: the policy's time 0 */
     uint64_t gap_ns;     /* left out of the policy's time so far */
 
@@ -127,6 +136,8 @@ uint64_t bh_loop_policy_time(const struct bh_loop *loop, struct bh_mono at);
 void bh_loop_feed(struct bh_loop *loop, const struct bh_policy_event *event);
 /* decide.c: the same for an event that has only a kind and the present time. */
 void bh_loop_feed_simple(struct bh_loop *loop, enum bh_policy_event_kind kind);
+/* decide.c: stores the record of the last change of state, where it is not yet stored. */
+void bh_loop_tell_transition(struct bh_loop *loop);
 
 /* act.c: one signal to every live member; notes one SIGNAL record; false when nothing could be
  * reached although somebody lives. */
