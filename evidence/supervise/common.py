@@ -117,6 +117,11 @@ class Run:
         return found
 
 
+def children_of(pid: int) -> list:
+    """Of its main thread, with the numbers they have here."""
+    return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 def cpu_ns(pid: int) -> int:
     """CPU time of a single-threaded process, in ns (the kernel's scheduler keeps it exactly)."""
     try:
