@@ -11,6 +11,7 @@
 #include "core/base/io.h"
 #include "core/platform/platform.h"
 #include "core/super/scribe.h"
+#include "core/super/twin.h"
 
 /* A ring of default size holds about 60 ms of the fastest burst of events (131,072 slots at 2
  * million a second): the scribe must not wait that long behind a busy job. */
@@ -95,6 +96,9 @@ int bh_helpers_start_scribe(struct bh_run *run, struct bh_diag *diag)
     }
     close_one(&run->decider_alive_fd);
     close_one(&run->scribe_token_fd);
+    char ready;
+    if (result == BH_OK && bh_io_read_full(run->scribe_alive_fd, &ready, 1) < 0)
+        return bh_err_set(diag, BH_E_NOMEM, NULL, "the scribe ended before it began");
     return result;
 }
 
@@ -107,9 +111,16 @@ struct release_request {
 _Noreturn static void serve_mrelease(int fd)
 {
     struct release_request request;
-    while (bh_io_read_full(fd, &request, sizeof request) == BH_OK)
+    struct bh_twin standby = BH_TWIN_NONE;
+    for (;;) {
+        if (bh_twin_wait(&standby, fd, -1) == 1)
+            continue;
+        if (bh_io_read_full(fd, &request, sizeof request) < 0)
+            break; /* the decider is gone */
         (void)bh_platform_mrelease(request.pid, request.start_token);
-    _exit(0); /* the decider is gone */
+    }
+    bh_twin_release(&standby);
+    _exit(0);
 }
 
 int bh_helpers_start_mrelease(struct bh_run *run, int *ret_fd, struct bh_diag *diag)

@@ -6,12 +6,13 @@
 
 #include "core/super/super.h"
 
-/* Forks the scribe; run->scribe_alive_fd and run->decider_token_fd are the decider's from then on.
- */
+/* Forks the scribe and waits until its standby is there; run->scribe_alive_fd and
+ * run->decider_token_fd are the decider's from then on. */
 int bh_helpers_start_scribe(struct bh_run *run, struct bh_diag *diag);
 
 /* Forks the helper that gives back the memory of killed processes (process_mrelease can take as
- * long as the victim is large). ret_fd: the decider's end, non-blocking; -1 when there is none. */
+ * long as the victim is large), which brings its standby. ret_fd: the decider's end, non-blocking;
+ * -1 when there is none. */
 int bh_helpers_start_mrelease(struct bh_run *run, int *ret_fd, struct bh_diag *diag);
 /* Asks for one killed process; never waits, may be lost when the helper is behind. */
 void bh_helpers_release_memory(int fd, int pid, uint64_t start_token);

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/super/finish.h"
+#include "core/super/twin.h"
 
 /* How long the scribe sleeps when nobody wakes it: rings are looked for ten times a second and read
  * as often as the drain wants, so that none overflows; without a recorder there are only samples to
@@ -38,75 +38,10 @@ struct scribe {
     enum bh_recorder_state told_state;  /* as last journalled */
     int told_recording;
     struct bh_mono second; /* of the last once-a-second duties */
-    int standby_pid;
-    int standby_fd; /* write end: the standby takes over when it closes without a byte */
+    struct bh_twin standby;
     bool report_done, report_failed;
     struct bh_store store;
 };
-
-/* ---- the standby ---- */
-
-#define STANDBY_DONE 'd'
-
-/* In the waiting process: true when the scribe died and this process must go on in its place. */
-static bool standby_wait(int fd)
-{
-    char byte = 0;
-    int result = bh_io_read_full(fd, &byte, 1);
-    return !(result == BH_OK && byte == STANDBY_DONE);
-}
-
-/* Forks a standby. 1 in a standby that has to take over, 0 in the scribe; a failed fork only means
- * that there is none for now. Does not return in a standby whose scribe finished. */
-static int standby_start(struct scribe *scribe)
-{
-    int fds[2];
-    if (scribe->standby_fd >= 0)
-        (void)close(scribe->standby_fd);
-    scribe->standby_fd = -1;
-    scribe->standby_pid = 0;
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        (void)close(fds[1]);
-        bool mine = standby_wait(fds[0]);
-        (void)close(fds[0]);
-        if (!mine)
-            _exit(0);
-        return 1;
-    }
-    (void)close(fds[0]);
-    if (pid < 0) {
-        (void)close(fds[1]);
-        return 0;
-    }
-    scribe->standby_pid = (int)pid;
-    scribe->standby_fd = fds[1];
-    return 0;
-}
-
-/* A standby that died is replaced. Its successor inherits our files and maps; when it takes over it
- * starts anew and leaves them alone. */
-static int standby_check(struct scribe *scribe)
-{
-    if (scribe->standby_pid > 0 && waitpid(scribe->standby_pid, NULL, WNOHANG) == 0)
-        return 0;
-    return standby_start(scribe);
-}
-
-static void standby_release(struct scribe *scribe)
-{
-    static const char done = STANDBY_DONE;
-    if (scribe->standby_fd < 0)
-        return;
-    (void)bh_io_write_full(scribe->standby_fd, &done, 1);
-    (void)close(scribe->standby_fd);
-    scribe->standby_fd = -1;
-    if (scribe->standby_pid > 0)
-        (void)waitpid(scribe->standby_pid, NULL, 0);
-    scribe->standby_pid = 0;
-}
 
 /* ---- the decider ---- */
 
@@ -276,7 +211,7 @@ static int once_a_second(struct scribe *scribe)
     if (!bh_sample_span_empty(&scribe->store.span) &&
         now.ns - scribe->store.span.record.from.ns >= 2 * BH_SAMPLE_SPAN_NS)
         bh_store_flush_span(&scribe->store); /* sampling slower than once a second, or stopped */
-    return standby_check(scribe);
+    return bh_twin_check(&scribe->standby);
 }
 
 static uint64_t pause_ns(const struct scribe *scribe, size_t records, int slots)
@@ -373,11 +308,20 @@ static void finish(struct scribe *scribe)
         (void)bh_reclaim_watch(run, &facts);
 }
 
+/* The decider launches nothing before it has heard this once: until then a scribe that is killed
+ * has nobody to go on for it. */
+static void tell_ready(const struct bh_run *run)
+{
+    static const char ready = 'r';
+    if (run->scribe_token_fd >= 0)
+        (void)bh_io_write_full(run->scribe_token_fd, &ready, 1);
+}
+
 static void forget(struct scribe *scribe, struct bh_run *run)
 {
     memset(scribe, 0, sizeof *scribe);
     scribe->run = run;
-    scribe->standby_fd = -1;
+    scribe->standby = BH_TWIN_NONE;
 }
 
 int bh_scribe_main(struct bh_run *run)
@@ -390,8 +334,9 @@ int bh_scribe_main(struct bh_run *run)
     (void)signal(SIGXFSZ, SIG_IGN);
     for (int takeovers = 0; takeovers < MAX_TAKEOVERS; takeovers++) {
         forget(scribe, run);
-        if (standby_start(scribe) == 1)
+        if (bh_twin_start(&scribe->standby) == 1)
             continue; /* the scribe before us died: begin again, with a standby of our own */
+        tell_ready(run);
         if (open_scribe(scribe) < 0)
             break;
         if (work(scribe) == 1)
@@ -401,7 +346,7 @@ int bh_scribe_main(struct bh_run *run)
         finish(scribe);
         break;
     }
-    standby_release(scribe);
+    bh_twin_release(&scribe->standby);
     bh_queue_free(scribe->queue);
     free(scribe);
     return 0;

@@ -58,7 +58,8 @@ struct bh_run {
     int decider_alive_fd; /* helpers: readable end, EOF = the decider is gone; decider: -1 */
     int decider_token_fd; /* decider: the write end, held until it dies; helpers: closed, -1 */
     int scribe_alive_fd;  /* decider: readable end, EOF = no scribe is left; helpers: -1 */
-    int scribe_token_fd;  /* scribe and standby: the write end, never written; decider: -1 */
+    int scribe_token_fd;  /* scribe and standby: the write end; a byte from each scribe that has a
+                           * standby; decider: -1 */
     int ready_fd; /* decider of `start`: where the verdict of the launch goes; helpers: -1 */
 };
 

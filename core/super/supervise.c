@@ -173,8 +173,8 @@ static int prepare(const struct bh_supervise *supervise, const struct bh_inherit
 
 static bool scribes_gone(const struct bh_run *run)
 {
-    struct pollfd end = {.fd = run->scribe_alive_fd, .events = POLLIN};
-    return poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLIN));
+    struct pollfd end = {.fd = run->scribe_alive_fd};
+    return poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR));
 }
 
 /* Peers are served meanwhile: a status asked for now is answered. */
@@ -183,7 +183,7 @@ static void wait_once(struct bh_run *run)
     struct pollfd fds[BH_PEERS_MAX + 2];
     size_t count = bh_peers_poll(&loop.peers, fds, BH_PEERS_MAX + 1);
     size_t own = count;
-    fds[count++] = (struct pollfd){.fd = run->scribe_alive_fd, .events = POLLIN};
+    fds[count++] = (struct pollfd){.fd = run->scribe_alive_fd}; /* its end wakes us */
     (void)poll(fds, (nfds_t)count, 1);
     bh_peers_serve(&loop.peers, fds, own);
     bh_peers_flush(&loop.peers);

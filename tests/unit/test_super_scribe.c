@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -145,6 +146,26 @@ static int standby_of(int scribe)
         (void)fclose(file);
     }
     return pid;
+}
+
+/* When the decider goes on to launch, a scribe that is killed has somebody to go on for it. */
+static void test_standby_is_there_from_the_start(void **state)
+{
+    struct run_dir *dir = *state;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0); /* so that we find it */
+    for (int round = 0; round < 20; round++) {
+        start(dir);
+        int scribe = standby_of((int)getpid());
+        assert_true(scribe > 0);
+        assert_true(standby_of(scribe) > 0);
+        close_fd(&dir->state.decider_token_fd);
+        close_fd(&dir->state.scribe_alive_fd);
+        assert_int_equal(kill(standby_of(scribe), SIGKILL), 0);
+        assert_int_equal(kill(scribe, SIGKILL), 0);
+        while (waitpid(-1, NULL, 0) > 0)
+            ;
+    }
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0), 0);
 }
 
 static void test_standby_killed(void **state)
@@ -397,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_whole_run),
         TEST(test_scribe_killed),
+        TEST(test_standby_is_there_from_the_start),
         TEST(test_standby_killed),
         TEST(test_decider_lost),
         TEST(test_decider_lost_stubborn),

@@ -84,11 +84,14 @@ class Helpers(HostileTest):
 
     def test_each_helper_killed_at_its_turn(self):
         first = self.job("load", "hold", "anon", 0, limit=GIB).wait_ready()
-        count = len(fixture.wait_until(lambda: helpers(first), "helpers"))
+        count = 4  # scribe, the one that gives back memory, and a standby for each
+        fixture.wait_until(lambda: len(helpers(first)) == count, "all of them are there")
         first.finish()
         for victim in range(count):
             job = self.job("load", "hold", "anon", 0, limit=GIB).wait_ready()
-            os.kill(sorted(helpers(job))[victim], signal.SIGKILL)
+            there = fixture.wait_until(lambda: len(found := helpers(job)) == count and found, "all of them are there")
+            os.kill(sorted(there)[victim], signal.SIGKILL)
+            fixture.wait_until(lambda: len(helpers(job)) == count, "a new one took its place")
             time.sleep(0.2)
             self.assertEqual(job.finish(), 0, job.errors)
             self.assertEqual(job.outcome["kind"], "child_exited")
