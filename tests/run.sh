@@ -212,6 +212,10 @@ if wanted real; then
     else
         count "PyTorch's _memory_viz.py" 0 1 0 "$work/viz.log"
     fi
+    if [ "$full" -eq 1 ] && [ "$install" -eq 1 ]; then
+        BULKHEAD_PYTHONS=${BULKHEAD_PYTHONS:-$(tests/real/other_pythons.sh)}
+        export BULKHEAD_PYTHONS
+    fi
     while IFS= read -r file; do
         run_unittest "real $(basename "$file" .py)" "$file"
     done < <(find tests/real -name 'test_*.py' | sort)

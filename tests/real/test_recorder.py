@@ -139,7 +139,10 @@ class Concurrency(Recorded):
 
 class Stacks(Recorded):
     def test_stacks_equal_traceback(self):
-        done = self.run_program("stacks", options="check=1;depth=256")
+        self.compare_stacks(PYTHON)
+
+    def compare_stacks(self, python):
+        done = self.run_program("stacks", options="check=1;depth=256", python=python)
         self.assertEqual(done.returncode, 0, done.stderr)
         wanted = collections.defaultdict(list)
         for line in done.stdout.splitlines():
