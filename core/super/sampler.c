@@ -290,20 +290,16 @@ static bool read_quickly(struct bh_sampler *sampler, const struct bh_policy_band
     return complete;
 }
 
-/* Nobody ran: nobody took a page, nobody was born and nobody went. */
+/* Nobody ran: nobody took a page, nobody was born and nobody went. That holds for the group's own
+ * sum as well, which costs as much as a dozen members. */
 static void repeat(struct bh_sampler *sampler, struct bh_mono captured,
                    struct bh_sample *ret_sample)
 {
-    bool kernel = take_kernel_charge(sampler);
     *ret_sample = sampler->stood;
     ret_sample->captured_at = captured;
     ret_sample->processed_at = sampler->os->now(sampler->os->self);
     ret_sample->window_ns = ret_sample->processed_at.ns - captured.ns;
     ret_sample->exact = false;
-    if (kernel) {
-        ret_sample->bytes.value = sampler->total.bound_bytes;
-        note_peak(sampler, true, false);
-    }
     sampler->read_at = captured;
     sampler->stood = *ret_sample;
 }
