@@ -201,6 +201,23 @@ static int proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_
     return BH_OK;
 }
 
+static void play(struct bh_fake *fake)
+{
+    for (size_t i = 0; i < fake->step_count; i++) {
+        struct bh_fake_step step = fake->steps[i];
+        if (!step.run || step.at_ns > fake->clock.ns)
+            continue;
+        fake->steps[i].run = NULL;
+        step.run(step.context);
+    }
+    for (size_t i = 0; i < fake->count; i++) {
+        const struct bh_fake_process *process = &fake->processes[i];
+        if (process->life == BH_FAKE_LIVES && process->ends_at_ns &&
+            process->ends_at_ns <= fake->clock.ns)
+            bh_fake_end(fake, process->pid, process->ends_with);
+    }
+}
+
 static int proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_rollup *ret_rollup)
 {
     struct bh_fake *fake = self;
@@ -213,6 +230,8 @@ static int proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_rollup
     fake->clock.ns += fake->rollup_cost_ns;
     fake->cpu_ns += fake->rollup_cost_ns;
     *ret_rollup = (struct bh_charge_rollup){.pss_bytes = process->pss_bytes};
+    if (fake->rollup_cost_ns)
+        play(fake); /* the world goes on between the readings of a round */
     return BH_OK;
 }
 
@@ -320,23 +339,6 @@ static uint64_t next_moment(const struct bh_fake *fake, uint64_t until_ns)
             until_ns = process->ends_at_ns;
     }
     return until_ns;
-}
-
-static void play(struct bh_fake *fake)
-{
-    for (size_t i = 0; i < fake->step_count; i++) {
-        struct bh_fake_step step = fake->steps[i];
-        if (!step.run || step.at_ns > fake->clock.ns)
-            continue;
-        fake->steps[i].run = NULL;
-        step.run(step.context);
-    }
-    for (size_t i = 0; i < fake->count; i++) {
-        const struct bh_fake_process *process = &fake->processes[i];
-        if (process->life == BH_FAKE_LIVES && process->ends_at_ns &&
-            process->ends_at_ns <= fake->clock.ns)
-            bh_fake_end(fake, process->pid, process->ends_with);
-    }
 }
 
 static int wait_for(void *self, struct bh_wait *request)

@@ -131,8 +131,8 @@ static void read_rollups(struct bh_sampler *sampler, bool newcomers)
     }
 }
 
-/* Shared pages that sharers took or gave back meanwhile, beyond 1 / 64 of the whole: early answers
- * counted them for fewer owners than late ones. */
+/* Pages that sharers gave back, and shared ones that they took, meanwhile, beyond 1 / 64 of the
+ * whole: early answers counted them for more owners than late ones. */
 static bool has_drifted(struct bh_sampler *sampler)
 {
     uint64_t drift = 0;
@@ -145,6 +145,8 @@ static bool has_drifted(struct bh_sampler *sampler)
         drift += fast.shared_bytes > member->shared_bytes
                      ? fast.shared_bytes - member->shared_bytes
                      : member->shared_bytes - fast.shared_bytes;
+        if (fast.anon_bytes < member->charge.anon_bytes)
+            drift += member->charge.anon_bytes - fast.anon_bytes;
     }
     return drift > sampler->total.upper_bytes / 64;
 }

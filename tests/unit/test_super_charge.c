@@ -180,6 +180,31 @@ static void test_what_an_exec_leaves_behind_is_counted(void **state)
     fixture_free(fixture);
 }
 
+static void give_back(void *context)
+{
+    struct fixture *fixture = context;
+    fixture->root->anon_bytes = fixture->root->pss_bytes = 0;
+    bh_fake_find(&fixture->fake, 600)->pss_bytes = 800 * MIB;
+}
+
+/* The root is read while it shares, the child when it holds everything alone: 400 + 800 of 800. */
+static void test_pages_given_back_within_a_round_count_once(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 800 * MIB;
+    fixture->root->pss_bytes = 400 * MIB;
+    bh_fake_fork(&fixture->fake, 600, ROOT_PID)->pss_bytes = 400 * MIB;
+    fixture->fake.rollup_cost_ns = 5 * MS;
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + 2 * MS, give_back, fixture);
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 3 * S));
+    assert_true(fixture->fake.rollups >= 3);
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_true(fixture->loop->account.peak.value <= 810 * MIB);
+    fixture_free(fixture);
+}
+
 static void test_kernel_ring_decides_and_needs_no_round(void **state)
 {
     (void)state;
@@ -268,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
         cmocka_unit_test(test_peak_does_not_creep_with_sharers),
         cmocka_unit_test(test_what_an_exec_leaves_behind_is_counted),
+        cmocka_unit_test(test_pages_given_back_within_a_round_count_once),
         cmocka_unit_test(test_kernel_ring_decides_and_needs_no_round),
         cmocka_unit_test(test_kernel_ring_leaves_ending_to_term),
         cmocka_unit_test(test_kernel_oom_is_told_from_a_strangers_kill),
