@@ -175,6 +175,7 @@ static void fold_signal(struct bh_report *report, struct bh_mono at,
 static void fold_checkpoint(struct bh_report *report, struct bh_mono at,
                             const struct bh_record_checkpoint *record)
 {
+    report->checkpoint_rejected = record->rejected;
     if (record->word == BH_CKPT_READY) {
         report->checkpoint_ready = true;
         return;

@@ -112,6 +112,7 @@ struct bh_report {
     struct bh_observed available_at_end;
     enum bh_checkpoint_word stop_checkpoint; /* how the one before the stop ended */
     bool checkpoint_ready;                   /* the channel was negotiated */
+    uint32_t checkpoint_rejected;            /* acknowledgements refused */
 
     struct bh_report_sample samples[BH_REPORT_POINTS];
     struct bh_report_series sample_series;

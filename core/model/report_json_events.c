@@ -184,8 +184,8 @@ static void render_checkpoint(const struct bh_report *report, struct bh_json *js
         bh_json_string(json, "artifact_kind", artifact_text(last->record.artifact_kind));
         bh_report_json_observed(json, "artifact_bytes", last->record.artifact_bytes, report,
                                 last->at);
-        bh_json_u64(json, "rejected", last->record.rejected);
     }
+    bh_json_u64(json, "rejected", report->checkpoint_rejected);
     bh_json_array(json, "events");
     for (size_t i = 0; i < report->checkpoint_list.count; i++)
         render_checkpoint_event(report, json, &report->checkpoints[i]);

@@ -237,8 +237,15 @@ bool bh_platform_alive_exact(int pid, uint64_t start_token, uint64_t identity);
 /* Frees the memory of a killed process without waiting for its turn on a CPU. BH_OK also when it
  * was gone already. */
 int bh_platform_mrelease(int pid, uint64_t start_token);
+/* Whether that process maps a file whose name (without its folder) begins so: 1, 0, or an error
+ * (BH_E_NOT_FOUND gone, BH_E_PERMISSION). May wait for the process's own locks: not for the loop.
+ */
+int bh_platform_maps_file(int pid, uint64_t start_token, const char *start);
 /* Start token of a live process; BH_E_NOT_FOUND. */
 int bh_platform_start_token(int pid, uint64_t *ret_token);
+/* Closes every open descriptor from first to last, or has it closed at the next exec. After a fork,
+ * in the child. */
+void bh_platform_close_range(int first, int last, bool at_exec);
 int bh_platform_boot_id(char *ret_text, size_t size);
 /* Absolute path of our own executable. */
 int bh_platform_own_path(char *ret_path, size_t size);

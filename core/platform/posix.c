@@ -2,6 +2,7 @@
  * us but the error pipe. Portable except for two calls guarded below. */
 #include "core/platform/platform.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,6 +18,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include "core/base/text.h"
 #include "core/platform/posix.h"
 
 /* What the child reports before it gives up: which step, and errno. */
@@ -98,6 +100,46 @@ static void restore_limits(const struct bh_launch *launch)
         (void)setpriority(PRIO_PROCESS, 0, launch->nice_value);
 }
 
+static void close_one(int fd, bool at_exec)
+{
+    if (at_exec)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    else
+        (void)close(fd);
+}
+
+/* Where the system call is not there, or does not know the flag (Linux before 5.11). */
+static void close_listed(int first, int last, bool at_exec)
+{
+    DIR *list = opendir("/dev/fd");
+    const struct dirent *entry;
+    while (list && (entry = readdir(list))) {
+        uint64_t fd = 0;
+        if (bh_text_u64(entry->d_name, "", INT_MAX, &fd, NULL) == BH_OK && (int)fd >= first &&
+            (int)fd <= last && (int)fd != dirfd(list))
+            close_one((int)fd, at_exec);
+    }
+    if (list) {
+        (void)closedir(list);
+        return;
+    }
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = first; fd <= last && fd < (int)(most > 0 && most < INT_MAX ? most : 1024); fd++)
+        close_one(fd, at_exec);
+}
+
+void bh_platform_close_range(int first, int last, bool at_exec)
+{
+    if (first > last)
+        return;
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, (unsigned)first, (unsigned)last,
+                at_exec ? 4u /* CLOSE_RANGE_CLOEXEC */ : 0u) == 0)
+        return;
+#endif
+    close_listed(first, last, at_exec);
+}
+
 /* Every descriptor from 3 on is closed at exec, whoever left it open to us, but the kept one. */
 static int arrange_descriptors(const struct bh_launch *launch)
 {
@@ -106,9 +148,7 @@ static int arrange_descriptors(const struct bh_launch *launch)
         if (sources[target] >= 0 && dup2(sources[target], target) < 0)
             return -1;
     }
-#ifdef SYS_close_range
-    (void)syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-#endif
+    bh_platform_close_range(3, INT_MAX, true);
     if (launch->keep_fd >= 0) {
         if (launch->keep_fd == launch->keep_as)
             return fcntl(launch->keep_fd, F_SETFD, 0);

@@ -59,6 +59,14 @@ int bh_platform_host_memory(struct bh_platform_memory *ret_memory)
     return BH_E_UNSUPPORTED;
 }
 
+int bh_platform_maps_file(int pid, uint64_t start_token, const char *start)
+{
+    (void)pid;
+    (void)start_token;
+    (void)start;
+    return BH_E_UNSUPPORTED;
+}
+
 int bh_platform_dir_path(int dirfd, char *ret_path, size_t size)
 {
     (void)dirfd;

@@ -370,6 +370,7 @@ static void note_empty(struct bh_loop *loop)
 void bh_account_outcome(struct bh_loop *loop, int error)
 {
     struct bh_account *account = &loop->account;
+    bh_checkpoint_settle(&loop->checkpoint);
     note_peak_members(loop);
     note_host_memory(loop);
     if (loop->empty && loop->launched)

@@ -1,7 +1,6 @@
 #include "core/super/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 
 #include "core/base/random.h"
 #include "core/base/text.h"
-#include "core/super/checkpoint_file.h"
+#include "core/super/checkpoint_look.h"
 
 void bh_checkpoint_init(struct bh_checkpoint *checkpoint, const struct bh_job_spec *spec,
                         const struct bh_platform *os, struct bh_members *members,
@@ -23,7 +22,6 @@ void bh_checkpoint_init(struct bh_checkpoint *checkpoint, const struct bh_job_sp
     checkpoint->notes = notes;
     checkpoint->fd = -1;
     checkpoint->job_fd = -1;
-    checkpoint->cwd_fd = -1;
 }
 
 static void note(struct bh_checkpoint *checkpoint, const struct bh_ckpt_frame *ack)
@@ -33,7 +31,7 @@ static void note(struct bh_checkpoint *checkpoint, const struct bh_ckpt_frame *a
     record.checkpoint.request_id = checkpoint->request_id;
     (void)snprintf(record.checkpoint.reason, sizeof record.checkpoint.reason, "%s",
                    checkpoint->reason);
-    record.checkpoint.rejected = checkpoint->rejected;
+    record.checkpoint.rejected = checkpoint->rejected_said = checkpoint->rejected;
     if (ack) {
         record.checkpoint.artifact_kind = ack->artifact_kind;
         if (ack->has_size)
@@ -79,15 +77,13 @@ static void open_channel(struct bh_checkpoint *checkpoint)
     checkpoint->job_fd = -1;
 }
 
-void bh_checkpoint_prepare(struct bh_checkpoint *checkpoint, uint64_t nofile)
+void bh_checkpoint_prepare(struct bh_checkpoint *checkpoint, uint64_t nofile, int look_fd)
 {
     const struct bh_job_spec *spec = checkpoint->spec;
     if (spec->checkpoint_kind == BH_CHECKPOINT_PROTOCOL && nofile > BH_CHECKPOINT_JOB_FD)
         open_channel(checkpoint);
-    if (spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL) {
-        checkpoint->cwd_fd = open(spec->cwd ? spec->cwd : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        bh_checkpoint_file_mark(checkpoint->cwd_fd, spec->checkpoint_path, &checkpoint->before);
-    }
+    if (spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL)
+        checkpoint->fd = look_fd;
 }
 
 void bh_checkpoint_launched(struct bh_checkpoint *checkpoint)
@@ -101,9 +97,6 @@ void bh_checkpoint_done(struct bh_checkpoint *checkpoint)
 {
     bh_checkpoint_launched(checkpoint);
     close_channel(checkpoint);
-    if (checkpoint->cwd_fd >= 0)
-        (void)close(checkpoint->cwd_fd);
-    checkpoint->cwd_fd = -1;
 }
 
 bool bh_checkpoint_available(const struct bh_checkpoint *checkpoint)
@@ -111,7 +104,7 @@ bool bh_checkpoint_available(const struct bh_checkpoint *checkpoint)
     if (checkpoint->active)
         return false;
     if (checkpoint->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL)
-        return checkpoint->cwd_fd >= 0;
+        return checkpoint->fd >= 0;
     return checkpoint->negotiated && (!checkpoint->used || checkpoint->spec->checkpoint_repeat);
 }
 
@@ -157,26 +150,52 @@ static bool send_request(struct bh_checkpoint *checkpoint, uint64_t deadline_ns)
     return announce(checkpoint, worker, SIGUSR1);
 }
 
-static struct bh_member *signal_target(struct bh_checkpoint *checkpoint)
+/* ---- a signal, and a file to look for ---- */
+
+/* The members in the order of their coming, for whoever looks which of them runs Python. */
+static void list_processes(const struct bh_members *members, struct bh_look_request *request)
 {
-    struct bh_members *members = checkpoint->members;
-    if (!checkpoint->spec->checkpoint_process_python)
-        return bh_members_find(members, members->root_pid);
-    for (size_t i = 0; i < members->count; i++) {
-        if (strncmp(members->items[i].name, "python", 6) == 0 && !members->items[i].zombie)
-            return &members->items[i];
+    for (size_t i = 0; i < members->count && request->count < BH_LOOK_PROCESSES; i++) {
+        const struct bh_member *member = &members->items[i];
+        if (member->zombie)
+            continue;
+        request->processes[request->count++] =
+            (struct bh_look_process){.start_token = member->proc.start_token,
+                                     .pid = member->proc.pid,
+                                     .python = strncmp(member->name, "python", 6) == 0};
     }
-    return NULL;
 }
 
-static bool send_signal(struct bh_checkpoint *checkpoint)
+static struct bh_member *root_of(struct bh_checkpoint *checkpoint)
 {
-    /* what lies there now is no answer to this request */
-    bh_checkpoint_file_mark(checkpoint->cwd_fd, checkpoint->spec->checkpoint_path,
-                            &checkpoint->before);
-    checkpoint->last = checkpoint->before;
-    return announce(checkpoint, signal_target(checkpoint), checkpoint->spec->checkpoint_signal);
+    return bh_members_find(checkpoint->members, checkpoint->members->root_pid);
 }
+
+/* First what lies there now is remembered, by the helper; the signal follows when it says so. */
+static bool send_look(struct bh_checkpoint *checkpoint)
+{
+    static struct bh_look_request request; /* single-threaded; 4 KiB */
+    struct bh_member *root = root_of(checkpoint);
+    request.kind = BH_LOOK_BEGIN;
+    request.count = 0;
+    request.id = checkpoint->request_id;
+    checkpoint->announced = false;
+    if (checkpoint->spec->checkpoint_process_python)
+        list_processes(checkpoint->members, &request);
+    else if (!root || !catches(checkpoint, root, checkpoint->spec->checkpoint_signal))
+        return false; /* it would die of it: no need to look */
+    return bh_look_ask(checkpoint->fd, &request) == BH_OK;
+}
+
+static void end_look(const struct bh_checkpoint *checkpoint)
+{
+    struct bh_look_request request = {.kind = BH_LOOK_END, .id = checkpoint->request_id};
+    if (checkpoint->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL && checkpoint->fd >= 0)
+        (void)bh_look_ask(checkpoint->fd, &request);
+}
+
+/* ---- request ----------------------------------------------------------------------------------
+ */
 
 int bh_checkpoint_request(struct bh_checkpoint *checkpoint, uint64_t id, uint64_t deadline_ns,
                           const char *reason)
@@ -188,7 +207,7 @@ int bh_checkpoint_request(struct bh_checkpoint *checkpoint, uint64_t id, uint64_
     checkpoint->answer_due.ns += checkpoint->spec->checkpoint_timeout_ns;
     (void)snprintf(checkpoint->reason, sizeof checkpoint->reason, "%s", reason);
     bool sent = checkpoint->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL
-                    ? send_signal(checkpoint)
+                    ? send_look(checkpoint)
                     : send_request(checkpoint, deadline_ns);
     checkpoint->active = sent;
     checkpoint->word = sent ? BH_CKPT_REQUESTED_UNVERIFIED : BH_CKPT_FAILED;
@@ -202,7 +221,14 @@ void bh_checkpoint_close_request(struct bh_checkpoint *checkpoint, enum bh_check
         return;
     checkpoint->active = false;
     checkpoint->word = word;
+    end_look(checkpoint);
     note(checkpoint, NULL);
+}
+
+void bh_checkpoint_settle(struct bh_checkpoint *checkpoint)
+{
+    if (checkpoint->rejected != checkpoint->rejected_said)
+        note(checkpoint, NULL);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------
@@ -275,11 +301,9 @@ static enum bh_checkpoint_news take_frame(struct bh_checkpoint *checkpoint, int 
     return reject(checkpoint);
 }
 
-enum bh_checkpoint_news bh_checkpoint_read(struct bh_checkpoint *checkpoint)
+static enum bh_checkpoint_news read_socket(struct bh_checkpoint *checkpoint)
 {
     int sender = checkpoint->worker_pid;
-    if (checkpoint->fd < 0)
-        return BH_CHECKPOINT_NOTHING;
     int length = bh_ckpt_frame_length(checkpoint->input, checkpoint->input_length);
     if (length == 0) {
         int n =
@@ -297,27 +321,58 @@ enum bh_checkpoint_news bh_checkpoint_read(struct bh_checkpoint *checkpoint)
     return length == 0 ? BH_CHECKPOINT_NOTHING : take_frame(checkpoint, length, sender);
 }
 
-enum bh_checkpoint_news bh_checkpoint_watch(struct bh_checkpoint *checkpoint, struct bh_mono now)
+/* ---- answers of the helper that looks ---------------------------------------------------------
+ */
+
+static enum bh_checkpoint_news take_marked(struct bh_checkpoint *checkpoint,
+                                           const struct bh_look_answer *answer)
 {
-    if (!checkpoint->active || checkpoint->spec->checkpoint_kind != BH_CHECKPOINT_SIGNAL ||
-        now.ns < checkpoint->next_watch.ns)
-        return BH_CHECKPOINT_NOTHING;
-    checkpoint->next_watch.ns = now.ns + BH_CHECKPOINT_WATCH_NS;
-    struct bh_checkpoint_mark mark;
-    bh_checkpoint_file_mark(checkpoint->cwd_fd, checkpoint->spec->checkpoint_path, &mark);
-    if (!bh_checkpoint_mark_equal(&mark, &checkpoint->last)) {
-        checkpoint->last = mark;
-        checkpoint->last_changed = now;
-        return BH_CHECKPOINT_NOTHING;
+    struct bh_member *target = root_of(checkpoint);
+    if (checkpoint->announced)
+        return BH_CHECKPOINT_NOTHING; /* said twice, by a helper that took over */
+    if (checkpoint->spec->checkpoint_process_python) {
+        target = answer->pid > 0 ? bh_members_find(checkpoint->members, answer->pid) : NULL;
+        if (target && target->proc.start_token != answer->start_token)
+            target = NULL; /* another one of that number */
     }
-    if (!mark.exists || bh_checkpoint_mark_equal(&mark, &checkpoint->before) ||
-        now.ns - checkpoint->last_changed.ns < BH_CHECKPOINT_STABLE_NS ||
-        !bh_checkpoint_file_whole(checkpoint->cwd_fd, checkpoint->spec->checkpoint_path))
+    checkpoint->announced = announce(checkpoint, target, checkpoint->spec->checkpoint_signal);
+    if (checkpoint->announced)
         return BH_CHECKPOINT_NOTHING;
-    struct bh_ckpt_frame found = {
-        .artifact_kind = 1, .has_size = true, .size_bytes = mark.size_bytes};
+    bh_checkpoint_close_request(checkpoint, BH_CKPT_FAILED);
+    return BH_CHECKPOINT_FAILED;
+}
+
+static enum bh_checkpoint_news take_found(struct bh_checkpoint *checkpoint,
+                                          const struct bh_look_answer *answer)
+{
+    struct bh_ckpt_frame found = {.artifact_kind = (uint8_t)answer->artifact_kind,
+                                  .has_size = true,
+                                  .size_bytes = answer->size_bytes};
     checkpoint->active = false;
     checkpoint->word = BH_CKPT_VERIFIED_FILE;
     note(checkpoint, &found);
     return BH_CHECKPOINT_DONE;
+}
+
+static enum bh_checkpoint_news read_look(struct bh_checkpoint *checkpoint)
+{
+    struct bh_look_answer answer;
+    int result = bh_look_hear(checkpoint->fd, &answer);
+    if (result < 0)
+        return lose(checkpoint);
+    if (result == 0 || !checkpoint->active || answer.id != checkpoint->request_id)
+        return BH_CHECKPOINT_NOTHING; /* late: of a request that is over */
+    if (answer.kind == BH_LOOK_MARKED)
+        return take_marked(checkpoint, &answer);
+    if (answer.kind == BH_LOOK_FOUND && checkpoint->announced)
+        return take_found(checkpoint, &answer);
+    return BH_CHECKPOINT_NOTHING;
+}
+
+enum bh_checkpoint_news bh_checkpoint_read(struct bh_checkpoint *checkpoint)
+{
+    if (checkpoint->fd < 0)
+        return BH_CHECKPOINT_NOTHING;
+    return checkpoint->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL ? read_look(checkpoint)
+                                                                     : read_socket(checkpoint);
 }

@@ -1,6 +1,7 @@
 /* The cooperative checkpoint (supervision.md, section 10): the socket protocol with a worker, or a
- * signal and a file to look for. Used by the loop; never blocks, never stops a termination. What
- * happened is said in the words of reports and in CHECKPOINT records. */
+ * signal and a file to look for, which a helper does (checkpoint_look.h). Used by the loop; never
+ * blocks, never stops a termination. What happened is said in the words of reports and in
+ * CHECKPOINT records. */
 #ifndef BH_SUPER_CHECKPOINT_H
 #define BH_SUPER_CHECKPOINT_H
 
@@ -9,16 +10,7 @@
 #include "core/super/members.h"
 #include "core/wire/ckpt.h"
 
-#define BH_CHECKPOINT_JOB_FD    198
-#define BH_CHECKPOINT_STABLE_NS (500 * BH_NS_PER_MS)
-#define BH_CHECKPOINT_WATCH_NS  (50 * BH_NS_PER_MS)
-
-/* What tells one state of a file or directory from another. */
-struct bh_checkpoint_mark {
-    bool exists;
-    uint64_t inode, size_bytes;
-    int64_t mtime_ns;
-};
+#define BH_CHECKPOINT_JOB_FD 198
 
 struct bh_checkpoint {
     const struct bh_job_spec *spec;
@@ -26,7 +18,7 @@ struct bh_checkpoint {
     struct bh_members *members;
     struct bh_notes *notes;
 
-    int fd;     /* our end, -1 = no channel */
+    int fd;     /* our end, of the job's socket or of the helper that looks; -1 = no channel */
     int job_fd; /* the job's end until it was launched */
     unsigned char nonce[BH_CKPT_NONCE_BYTES];
     bool negotiated; /* ready came */
@@ -38,13 +30,11 @@ struct bh_checkpoint {
     uint64_t request_id;
     char reason[16];
     enum bh_checkpoint_word word;
-    uint32_t rejected;
+    uint32_t rejected, rejected_said; /* acknowledgements refused; in the last record */
     unsigned char input[BH_CKPT_MAX_FRAME];
     size_t input_length;
 
-    int cwd_fd; /* signal checkpoint: where its path starts from */
-    struct bh_checkpoint_mark before, last;
-    struct bh_mono last_changed, next_watch;
+    bool announced; /* signal checkpoint: the signal was sent */
 };
 
 /* What the loop has to tell the policy. */
@@ -59,9 +49,11 @@ enum bh_checkpoint_news {
 void bh_checkpoint_init(struct bh_checkpoint *checkpoint, const struct bh_job_spec *spec,
                         const struct bh_platform *os, struct bh_members *members,
                         struct bh_notes *notes);
-/* Before launch. A channel that cannot be had is no error: the job runs without. nofile: the job's
- * descriptor limit. */
-void bh_checkpoint_prepare(struct bh_checkpoint *checkpoint, uint64_t nofile);
+/* Before launch, and after all helpers were forked: one that held the job's end would hide that the
+ * worker closed it. A channel that cannot be had is no error: the job runs without. nofile: the
+ * job's descriptor limit. look_fd: of the helper that looks (bh_helpers_start_look), taken over;
+ * -1 none. */
+void bh_checkpoint_prepare(struct bh_checkpoint *checkpoint, uint64_t nofile, int look_fd);
 void bh_checkpoint_launched(struct bh_checkpoint *checkpoint);
 void bh_checkpoint_done(struct bh_checkpoint *checkpoint);
 
@@ -72,8 +64,8 @@ int bh_checkpoint_request(struct bh_checkpoint *checkpoint, uint64_t id, uint64_
                           const char *reason);
 /* The socket is readable (call again until it says nothing). */
 enum bh_checkpoint_news bh_checkpoint_read(struct bh_checkpoint *checkpoint);
-/* The file of a signal checkpoint, looked at every BH_CHECKPOINT_WATCH_NS while a request waits. */
-enum bh_checkpoint_news bh_checkpoint_watch(struct bh_checkpoint *checkpoint, struct bh_mono now);
+/* At the end of the run: says what was refused since the last word. */
+void bh_checkpoint_settle(struct bh_checkpoint *checkpoint);
 /* The deadline passed (word timed_out), or the job ended. */
 void bh_checkpoint_close_request(struct bh_checkpoint *checkpoint, enum bh_checkpoint_word word);
 

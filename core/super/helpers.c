@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 
 #include "core/base/io.h"
 #include "core/platform/platform.h"
+#include "core/super/checkpoint_look.h"
 #include "core/super/scribe.h"
 #include "core/super/twin.h"
 
@@ -48,8 +51,32 @@ static void detach(void)
         (void)close(null_fd);
 }
 
-/* Forks twice. Returns 1 in the grandchild, 0 in the caller, or an error. */
-static int fork_twice(struct bh_diag *diag)
+static int by_number(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Whatever else we hold, or were handed by our caller, must not live as long as a helper: the end
+ * of a pipe would not be seen, a lock not be free, a shell wait for its $(…). */
+static void close_all_but(const int *keep, size_t count)
+{
+    int sorted[16];
+    BH_BUG_ON(count > sizeof sorted / sizeof sorted[0]);
+    memcpy(sorted, keep, count * sizeof *keep);
+    qsort(sorted, count, sizeof *sorted, by_number);
+    int from = 3;
+    for (size_t i = 0; i < count; i++) {
+        if (sorted[i] < from)
+            continue; /* -1: not there */
+        bh_platform_close_range(from, sorted[i] - 1, false);
+        from = sorted[i] + 1;
+    }
+    bh_platform_close_range(from, INT_MAX, false);
+}
+
+/* Forks twice. Returns 1 in the grandchild, which holds these descriptors and no other, 0 in the
+ * caller, or an error. */
+static int fork_twice(const int *keep, size_t count, struct bh_diag *diag)
 {
     pid_t middle = fork();
     if (middle < 0)
@@ -58,6 +85,7 @@ static int fork_twice(struct bh_diag *diag)
         pid_t helper = fork();
         if (helper == 0) {
             detach();
+            close_all_but(keep, count);
             return 1;
         }
         _exit(helper < 0 ? 1 : 0);
@@ -85,12 +113,12 @@ int bh_helpers_start_scribe(struct bh_run *run, struct bh_diag *diag)
     int result = make_pipe(&run->decider_alive_fd, &run->decider_token_fd, diag);
     if (result == BH_OK)
         result = make_pipe(&run->scribe_alive_fd, &run->scribe_token_fd, diag);
+    const int keep[] = {run->run_fd,  run->runtime_fd,       run->rings_fd,
+                        run->lock_fd, run->decider_alive_fd, run->scribe_token_fd};
     if (result == BH_OK)
-        result = fork_twice(diag);
+        result = fork_twice(keep, sizeof keep / sizeof keep[0], diag);
     if (result == 1) {
-        close_one(&run->decider_token_fd);
-        close_one(&run->scribe_alive_fd);
-        close_one(&run->ready_fd);
+        run->decider_token_fd = run->scribe_alive_fd = run->ready_fd = -1; /* closed */
         (void)setpriority(PRIO_PROCESS, 0, SCRIBE_NICE); /* refused without the right: then not */
         _exit(bh_scribe_main(run));
     }
@@ -123,18 +151,15 @@ _Noreturn static void serve_mrelease(int fd)
     _exit(0);
 }
 
-int bh_helpers_start_mrelease(struct bh_run *run, int *ret_fd, struct bh_diag *diag)
+int bh_helpers_start_mrelease(int *ret_fd, struct bh_diag *diag)
 {
     int read_fd = -1, write_fd = -1;
     int result = make_pipe(&read_fd, &write_fd, diag);
     if (result < 0)
         return result;
-    result = fork_twice(diag);
-    if (result == 1) {
-        (void)close(write_fd);
-        bh_run_done(run); /* the lock and the tokens must not live on in this one */
+    result = fork_twice(&read_fd, 1, diag);
+    if (result == 1)
         serve_mrelease(read_fd);
-    }
     (void)close(read_fd);
     if (result < 0) {
         (void)close(write_fd);
@@ -143,6 +168,27 @@ int bh_helpers_start_mrelease(struct bh_run *run, int *ret_fd, struct bh_diag *d
     (void)bh_io_set_nonblocking(write_fd);
     *ret_fd = write_fd;
     return BH_OK;
+}
+
+int bh_helpers_start_look(struct bh_run *run, int *ret_fd, struct bh_diag *diag)
+{
+    const struct bh_job_spec *spec = run->spec;
+    int decider_fd = -1, helper_fd = -1;
+    int cwd_fd = open(spec->cwd ? spec->cwd : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (cwd_fd < 0)
+        return bh_err_sys(diag, errno, "cannot open the job's directory");
+    int result = bh_look_open(&decider_fd, &helper_fd);
+    if (result == BH_OK)
+        result = fork_twice((const int[]){cwd_fd, helper_fd}, 2, diag);
+    if (result == 1)
+        bh_look_serve(helper_fd, cwd_fd, spec->checkpoint_path);
+    close_one(&cwd_fd);
+    close_one(&helper_fd);
+    if (result < 0)
+        close_one(&decider_fd);
+    else
+        *ret_fd = decider_fd;
+    return result;
 }
 
 void bh_helpers_release_memory(int fd, int pid, uint64_t start_token)

@@ -62,8 +62,6 @@ static struct bh_mono next_wake(const struct bh_loop *loop)
         earlier(&until, loop->next_sweep.ns);
     if (bh_policy_next_deadline(&loop->config, &loop->policy, &deadline_ns))
         earlier(&until, loop->started_ns + loop->gap_ns + deadline_ns);
-    if (loop->checkpoint.active && loop->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL)
-        earlier(&until, loop->checkpoint.next_watch.ns);
     return until;
 }
 
@@ -225,9 +223,6 @@ static void serve_checkpoint(struct bh_loop *loop, bool readable, struct bh_mono
             break;
         rejected = loop->checkpoint.rejected;
     }
-    news = bh_checkpoint_watch(&loop->checkpoint, now);
-    if (news != BH_CHECKPOINT_NOTHING)
-        hear_checkpoint(loop, news);
     /* asked for while the job runs: the policy holds no deadline for it */
     if (loop->checkpoint.active && loop->policy.current != BH_POLICY_STATE_CHECKPOINT_REQUESTED &&
         now.ns >= loop->checkpoint.answer_due.ns)

@@ -133,12 +133,17 @@ static int begin(const struct bh_supervise *supervise, const struct bh_inherited
     result = random_request_id(&loop);
     if (result < 0)
         return bh_err_set(diag, result, NULL, "the system gives no random numbers");
-    bh_checkpoint_prepare(&loop.checkpoint, inherited->nofile_soft);
     note_config(&loop);
     result = bh_helpers_start_scribe(run, diag);
-    if (result == BH_OK && bh_helpers_start_mrelease(run, &loop.mrelease_fd, NULL) < 0)
+    if (result < 0)
+        return result;
+    if (bh_helpers_start_mrelease(&loop.mrelease_fd, NULL) < 0)
         loop.mrelease_fd = -1; /* KILL works without; the memory of a starved victim comes later */
-    return result;
+    int look_fd = -1;
+    if (run->spec->checkpoint_kind == BH_CHECKPOINT_SIGNAL)
+        (void)bh_helpers_start_look(run, &look_fd, NULL);
+    bh_checkpoint_prepare(&loop.checkpoint, inherited->nofile_soft, look_fd);
+    return BH_OK;
 }
 
 /* What changes this process; the helpers are forked and untouched by it. */

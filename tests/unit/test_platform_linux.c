@@ -2,6 +2,9 @@
  * children of threads, launch failures. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -11,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -252,6 +257,63 @@ static int try_launch(const char *name, const char *cwd, const char *path, struc
     return result;
 }
 
+/* Kernels without close_range, or without its flag, keep the promise another way. */
+static void test_descriptors_without_the_system_call(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct sock_filter program[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            };
+            struct sock_fprog filter = {sizeof program / sizeof program[0], program};
+            int low = fcntl(1, F_DUPFD, 20), high = fcntl(1, F_DUPFD, 700);
+            if (refused && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+                            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0))
+                _exit(77);
+            bh_platform_close_range(20, 699, true);
+            bool marked =
+                (fcntl(low, F_GETFD) & FD_CLOEXEC) && !(fcntl(high, F_GETFD) & FD_CLOEXEC);
+            bh_platform_close_range(20, INT_MAX, false);
+            _exit(marked && fcntl(low, F_GETFD) < 0 && fcntl(high, F_GETFD) < 0 &&
+                          fcntl(1, F_GETFD) >= 0
+                      ? 0
+                      : 1);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == 77)
+            skip();
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+}
+
+static void test_maps(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/libpython9.XXXXXX";
+    uint64_t token = 0;
+    int pid = (int)getpid(), fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "x", 1) == 1);
+    assert_int_equal(bh_platform_start_token(pid, &token), BH_OK);
+    assert_int_equal(bh_platform_maps_file(pid, token, "libpython9."), 0);
+    void *area = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_ptr_not_equal(area, MAP_FAILED);
+    assert_int_equal(bh_platform_maps_file(pid, token, "libpython9."), 1);
+    assert_int_equal(bh_platform_maps_file(pid, token, "libpython9"), 1);
+    assert_int_equal(bh_platform_maps_file(pid, token, "python9"), 0); /* the name's beginning */
+    assert_int_equal(bh_platform_maps_file(pid, token, "tmp"), 0);     /* and of the file's own */
+    assert_int_equal(bh_platform_maps_file(pid, token + 1, "libpython9"), BH_E_NOT_FOUND);
+    (void)munmap(area, 4096);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
 /* More than the kernel hands over is neither a missing program nor a wrong one. */
 static void test_arguments_that_are_too_long(void **state)
 {
@@ -400,6 +462,8 @@ int main(void)
         cmocka_unit_test(test_stat_text),
         cmocka_unit_test(test_launch_failures_are_typed),
         cmocka_unit_test(test_arguments_that_are_too_long),
+        cmocka_unit_test(test_descriptors_without_the_system_call),
+        cmocka_unit_test(test_maps),
         cmocka_unit_test(test_sender_of_a_message),
         cmocka_unit_test(test_host),
         cmocka_unit_test(test_cgroup_texts),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -90,7 +91,62 @@ static void test_others_and_missing(void **state)
     put("state.bin", "", 0);
     assert_false(bh_checkpoint_file_whole(place, "state.bin"));
     assert_false(bh_checkpoint_file_whole(place, "absent"));
-    assert_true(bh_checkpoint_file_whole(place, "."));
+}
+
+static void touch(const char *name)
+{
+    int fd = openat(place, name, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+}
+
+/* Everything in it, at every depth but the links. */
+static void test_directories(void **state)
+{
+    (void)state;
+    struct bh_checkpoint_mark before, after;
+    static unsigned char data[16384];
+    size_t length = make_safetensors(data, 4, 64);
+    assert_int_equal(mkdirat(place, "d", 0700), 0);
+    assert_int_equal(mkdirat(place, "d/step", 0700), 0);
+    assert_false(bh_checkpoint_file_whole(place, "d"));
+    touch("d/step/empty");
+    assert_false(bh_checkpoint_file_whole(place, "d"));
+    put("d/step/m.safetensors", data, length - 1);
+    assert_false(bh_checkpoint_file_whole(place, "d"));
+    bh_checkpoint_file_mark(place, "d", &before);
+    put("d/step/m.safetensors", data, length);
+    bh_checkpoint_file_mark(place, "d", &after);
+    assert_true(bh_checkpoint_file_whole(place, "d"));
+    assert_true(after.directory);
+    assert_int_equal(after.size_bytes, length);
+    assert_false(bh_checkpoint_mark_equal(&before, &after));
+    bh_checkpoint_file_mark(place, "d", &before);
+    assert_true(bh_checkpoint_mark_equal(&before, &after));
+    /* a rename inside, the same sizes and times */
+    assert_int_equal(renameat(place, "d/step/m.safetensors", place, "d/step/n.safetensors"), 0);
+    bh_checkpoint_file_mark(place, "d", &after);
+    assert_false(bh_checkpoint_mark_equal(&before, &after));
+    /* a link out of it is no part of it */
+    assert_int_equal(symlinkat("/proc", place, "d/step/link"), 0);
+    assert_true(bh_checkpoint_file_whole(place, "d"));
+    /* the path itself may be one: "latest" */
+    assert_int_equal(symlinkat("d/step", place, "latest"), 0);
+    assert_true(bh_checkpoint_file_whole(place, "latest"));
+    bh_checkpoint_file_mark(place, "latest", &after);
+    assert_int_equal(after.size_bytes, length + 5);
+}
+
+static void test_directory_without_end(void **state)
+{
+    (void)state;
+    char path[64] = "deep";
+    for (int i = 0; i < 11; i++) {
+        assert_int_equal(mkdirat(place, path, 0700), 0);
+        (void)strcat(path, "/x");
+    }
+    put("deep/file", "x", 1);
+    assert_false(bh_checkpoint_file_whole(place, "deep")); /* nobody looked at all of it */
 }
 
 static void test_marks(void **state)
@@ -132,10 +188,9 @@ static int remove_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_zip),
-        cmocka_unit_test(test_others_and_missing),
-        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_safetensors),        cmocka_unit_test(test_zip),
+        cmocka_unit_test(test_others_and_missing), cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_directories),        cmocka_unit_test(test_directory_without_end),
     };
     return cmocka_run_group_tests(tests, make_place, remove_place);
 }

@@ -109,6 +109,58 @@ class Helpers(HostileTest):
         self.assertIn(job.wait(), (74, 75), job.errors)
         self.assertEqual(job.leftovers(), [])
 
+    def test_stopped_helpers_hold_nothing_up(self):
+        """Whoever may touch a disk stands still, as if all disks did; the limit is crossed meanwhile."""
+        job = self.job("load", "grow", "anon", 64 * MIB, 512 * MIB, "plain", limit=96 * MIB)
+        stopped = fixture.wait_until(lambda: len(found := helpers(job)) >= 4 and found, "all helpers are there", pause_s=0.005)
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            fixture.wait_until(lambda: not job.leftovers(), "the job is stopped all the same", 20)
+            self.assertIsNone(job.process.poll(), "the report is waited for")
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        self.assertEqual(job.wait(), 75, job.errors)
+        self.assertLess(job.peak, 512 * MIB)
+        self.assertEqual(job.report["signals"][0]["reason"], "not_negotiated")
+        self.assertEqual(job.report["supervisor"]["lost_records"], 0)
+
+    def test_checkpoint_on_a_disk_that_does_not_answer(self):
+        """The file is looked at by a helper: the decider's deadline passes, and the job is not even told."""
+        program = ("trap 'echo told' USR1; echo ready; read go; x=$(head -c 30000000 /dev/zero | tr '\\0' x); "
+                   "while :; do sleep 0.05; done")
+        job = self.job("sh", "-c", program, limit=24 * MIB, options=(
+            "--checkpoint-signal", "SIGUSR1", "--checkpoint-path", "model.npz", "--checkpoint-timeout", "300ms",
+            "--emergency", "2GiB")).wait_ready()
+        stopped = fixture.wait_until(lambda: len(found := helpers(job)) >= 6 and found, "the helper that looks is there")
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        job.process.stdin.write(b"go\n")
+        job.process.stdin.flush()
+        root = job.root_pid()
+        fixture.wait_until(lambda: not os.path.exists(f"/proc/{root}"), "it was stopped", 20)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(job.wait(), 75, job.errors)
+        self.assertEqual(job.report["signals"][0]["reason"], "checkpoint_timed_out", job.report["signals"])
+        self.assertEqual(job.report["checkpoint"]["status"], "timed_out")
+        self.assertNotIn(b"told", job.output)
+
+    def test_helpers_hold_nothing_of_the_caller(self):
+        """The scribe lives on for ten seconds after the end: a pipe that it held would look open that long."""
+        read, write = os.pipe()
+        os.set_inheritable(write, True)
+        pipe = os.readlink(f"/proc/self/fd/{write}")
+        job = self.job("load", "hold", "anon", 0, limit=GIB, close_fds=False).wait_ready()
+        os.close(write)
+        for pid in fixture.wait_until(lambda: len(found := helpers(job)) >= 4 and found, "helpers"):
+            held = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+            self.assertNotIn(pipe, held)
+        self.assertEqual(job.finish(), 0)
+        self.assertEqual(os.read(read, 1), b"", "the end of the pipe is seen when the supervisor is gone")
+        os.close(read)
+
     def test_paused_supervisor(self):
         """A closed lid: two seconds without a reading are no reason to stop anything."""
         job = self.job("load", "hold", "anon", 8 * MIB, limit=GIB, options=("--wall-time", "20s")).wait_ready()

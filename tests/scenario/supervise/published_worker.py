@@ -1,5 +1,6 @@
 """A worker as it would be written from the published protocol text alone (version 1): reads hello,
 installs its handler, says ready, answers one request. argv: what to answer, and how."""
+import contextlib
 import os
 import signal
 import socket
@@ -41,6 +42,13 @@ def main():
     if answer == "never-ready":
         time.sleep(1000)
     send(channel, 4, bytes(32) if answer == "wrong-nonce-ready" else nonce)
+    if answer == "unasked":  # an acknowledgement of nothing
+        send(channel, 2, nonce + struct.pack(">QBBBQ", 1, 1, 0, 0, 0))
+    if answer == "babbles":
+        with contextlib.suppress(OSError):
+            channel.sendall(b"\xff" * 100_000)
+    if answer == "closes":
+        channel.close()
     print("ready", flush=True)
     blocks = []
     requests = 0
@@ -59,6 +67,16 @@ def main():
         print("request", requests, flush=True)
         status = {"failed": 2, "cancelled": 3}.get(answer, 1)
         if answer == "silent":
+            continue
+        if answer == "late":  # it has been told to end meanwhile, and says that it saved
+            signal.signal(signal.SIGTERM, lambda *_: seen.append(15))
+            while not seen:
+                time.sleep(0.002)
+            send(channel, 2, nonce + struct.pack(">QBBBQ", request_id, 1, 1, 1, 4096))
+            time.sleep(0.1)
+            sys.exit(5)
+        if answer == "other":  # of a request that nobody made
+            send(channel, 2, nonce + struct.pack(">QBBBQ", request_id ^ 1, 1, 1, 1, 4096))
             continue
         if answer == "confused":  # wrong id, wrong nonce, then the right one, twice
             send(channel, 2, nonce + struct.pack(">QBBBQ", request_id + 1, 1, 0, 0, 0))

@@ -54,6 +54,35 @@ class Protocol(unittest.TestCase):
         self.assertEqual(done.report["signals"][0]["reason"], "checkpoint_acknowledged")
         self.assertGreaterEqual(done.report["checkpoint"]["rejected"], 2)
 
+    def test_acknowledged_too_late(self):
+        """A claim after the deadline stops nothing and changes no word; it is counted."""
+        done = self.run_worker("late", "--grace", "20s")
+        self.assertEqual(done.report["signals"][0]["reason"], "checkpoint_timed_out")
+        self.assertEqual(done.report["checkpoint"]["status"], "timed_out")
+        self.assertEqual(done.report["checkpoint"]["rejected"], 1)
+        self.assertEqual(done.outcome["child_status"]["exit_code"], 5)
+
+    def test_acknowledgement_of_another_request(self):
+        done = self.run_worker("other")
+        self.assertEqual(done.report["signals"][0]["reason"], "checkpoint_timed_out")
+        self.assertEqual(done.report["checkpoint"]["status"], "timed_out")
+        self.assertEqual(done.report["checkpoint"]["rejected"], 1)
+
+    def test_acknowledgement_before_any_request(self):
+        done = self.run_worker("unasked")
+        self.assertEqual(done.report["signals"][0]["reason"], "checkpoint_acknowledged")
+        self.assertEqual(done.report["checkpoint"]["rejected"], 1)
+
+    def test_worker_that_closed_its_end(self):
+        """The signal would find the default action again, or nobody who reads: it is not sent."""
+        for answer in ("closes", "babbles"):
+            with self.subTest(answer=answer):
+                done = self.run_worker(answer)
+                self.assertEqual(done.report["signals"][0]["reason"], "not_negotiated", done.err)
+                self.assertEqual(done.report["checkpoint"]["events"], [])
+                self.assertNotIn("request", done.out)
+                self.assertTrue(done.report["capabilities"]["checkpoint_channel"], "it was negotiated once")
+
     def test_not_negotiated(self):
         for answer in ("never-ready", "wrong-nonce-ready"):
             with self.subTest(answer=answer):
