@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define HUGE_PAGE (2ul << 20)
@@ -48,6 +51,32 @@ static int file_of(const char *kind, unsigned long bytes)
     return fd;
 }
 
+static pid_t sleeper; /* has the room of the last `handed` at the same address */
+
+static char *start_sleeper(char *at)
+{
+    sleeper = fork();
+    if (sleeper < 0)
+        load_fail("fork");
+    if (sleeper == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return at;
+}
+
+static void hand(char *at, unsigned long from, unsigned long to)
+{
+    static char page[LOAD_PAGE];
+    for (unsigned long i = (from + LOAD_PAGE - 1) / LOAD_PAGE * LOAD_PAGE; i < to; i += LOAD_PAGE) {
+        struct iovec mine = {page, sizeof page}, its = {at + i, sizeof page};
+        page[0] = (char)(i >> 12 | 1);
+        if (process_vm_writev(sleeper, &mine, 1, &its, 1, 0) < 0)
+            load_fail("process_vm_writev");
+    }
+}
+
 char *load_reserve(const char *kind, unsigned long bytes)
 {
     int anon = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -58,6 +87,8 @@ char *load_reserve(const char *kind, unsigned long bytes)
         madvise(at, bytes, kind[0] == 't' ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
         return at;
     }
+    if (strcmp(kind, "handed") == 0)
+        return start_sleeper(aligned(anon, -1, bytes));
     if (strcmp(kind, "shared") == 0)
         return aligned(MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, bytes);
     if (strcmp(kind, "memfd") == 0)
@@ -88,6 +119,10 @@ char *load_reserve(const char *kind, unsigned long bytes)
 void load_touch(const char *kind, char *at, unsigned long from, unsigned long to)
 {
     unsigned long step = strcmp(kind, "hugetlb") == 0 ? HUGE_PAGE : LOAD_PAGE;
+    if (strcmp(kind, "handed") == 0) {
+        hand(at, from, to);
+        return;
+    }
     for (unsigned long i = (from + step - 1) / step * step; i < to; i += step) {
         if (kind[0] == 't' && kind[1] == 'a')
             (void)*(volatile char *)(at + i * 512);

@@ -146,6 +146,20 @@ class Shared(HostileTest):
         self.assert_untouched(job, job.process.returncode)
 
 
+class Handed(HostileTest):
+    """Pages of a process that never runs: another writes them from outside. Far below the bands only who ran is read."""
+
+    def test_pages_handed_to_a_sleeper_are_seen_as_they_come(self):
+        job = run("load", "grow", "handed", 512 * MIB, 2 * GIB, "plain", limit=GIB)
+        self.assert_stopped(job, job.process.returncode)
+        self.assertLess(job.report["peaks"]["decision_overshoot_bytes"]["value"], 64 * MIB)
+
+    def test_handed_in_one_go(self):
+        job = run("load", "grow", "handed", 0, 3 * GIB, "plain", limit=GIB)
+        self.assert_stopped(job, job.process.returncode)
+        self.assertLess(job.peak, 2 * GIB)
+
+
 class Hidden(HostileTest):
     def test_exited_leader_with_live_threads(self):
         job = self.job("load", "grow", "anon", 0, HELD, "leader")
