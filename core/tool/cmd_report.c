@@ -1,4 +1,5 @@
-/* report rebuild: the fold of the journal again. report --with-trace: who held memory. */
+/* report rebuild: the fold of the journal again. report: it in plain words, and --with-trace who
+ * held memory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
@@ -7,8 +8,9 @@
 #include "core/base/scoped.h"
 #include "core/model/report.h"
 #include "core/tool/facts.h"
-#include "core/viz/live_text.h"
+#include "core/tool/report_text.h"
 #include "core/tool/tool.h"
+#include "core/viz/live_text.h"
 #include "core/wire/journal.h"
 
 static int fold(const char *path, struct bh_report **ret_report, struct bh_diag *diag)
@@ -90,23 +92,27 @@ int bh_tool_report_rebuild(int argc, char **argv, struct bh_diag *diag)
     return error;
 }
 
-/* ---- with the trace ---- */
+/* ---- in plain words ---- */
 
-static void print_sentence(const char *path, const char *run_id)
+static int print_words(const char *path, bool facts, struct bh_diag *diag)
 {
     struct bh_report *report;
     struct bh_outcome_story story;
     char sentence[320];
-    if (fold(path, &report, NULL) < 0)
-        return;
+    int error = fold(path, &report, diag);
+    if (error < 0)
+        return error;
     if (report->has_outcome) {
         bh_report_story(report, &story);
         printf("%s\n",
                bh_outcome_sentence(&story, utc_offset_s(report), sentence, sizeof sentence));
     } else {
-        printf("The run %s has no outcome yet.\n", run_id);
+        printf("The run %s has no outcome yet.\n", report->run_id);
     }
+    if (facts)
+        bh_tool_report_print(report, utc_offset_s(report));
     bh_report_free(report);
+    return BH_OK;
 }
 
 static int print_live(const struct bh_tool_trace *trace, uint32_t top, struct bh_diag *diag)
@@ -139,32 +145,36 @@ static int print_live(const struct bh_tool_trace *trace, uint32_t top, struct bh
     return error;
 }
 
-int bh_tool_report_trace(int argc, char **argv, struct bh_diag *diag)
+static int print_trace(const char *path, uint32_t top, struct bh_diag *diag)
+{
+    struct bh_tool_trace trace;
+    int error = bh_tool_trace_open(path, &trace, diag);
+    if (error < 0)
+        return error;
+    (void)print_words(path, false, NULL); /* a trace without journal has no outcome */
+    error = print_live(&trace, top, diag);
+    bh_tool_trace_close(&trace);
+    return error;
+}
+
+int bh_tool_report_words(int argc, char **argv, struct bh_diag *diag)
 {
     const char *path;
     bool with_trace = false;
     uint64_t top = 10;
     struct bh_tool_option options[] = {
-        {"--with-trace", BH_TOOL_FLAG, &with_trace, 0, "", "needed: it reads the whole trace",
+        {"--with-trace", BH_TOOL_FLAG, &with_trace, 0, "",
+         "instead, the Python lines that held memory when the limit was crossed (at the peak, if "
+         "it "
+         "never was)",
          false},
-        {"--top", BH_TOOL_U64, &top, 10000, "N", "lines shown, default 10", false},
+        {"--top", BH_TOOL_U64, &top, 10000, "N", "of these lines, default 10", false},
     };
-    struct bh_tool_usage usage = {
-        "report --with-trace [--top N] RUNDIR",
-        "The outcome, and which Python lines held memory when the limit was\n"
-        "crossed (at the peak, if it never was).\n",
-        options, 2};
-    struct bh_tool_trace trace;
+    struct bh_tool_usage usage = {"report [--with-trace [--top N]] RUNDIR",
+                                  "How the run ended and what was measured, in plain words.\n",
+                                  options, 2};
     int error = bh_tool_parse(&usage, argc, argv, &path, diag);
     if (error != 0)
         return error < 0 ? error : 0;
-    if (!with_trace)
-        return bh_err_set(diag, BH_E_USAGE, NULL, "Say --with-trace, or report rebuild");
-    error = bh_tool_trace_open(path, &trace, diag);
-    if (error < 0)
-        return error;
-    print_sentence(path, trace.run_id);
-    error = print_live(&trace, (uint32_t)top, diag);
-    bh_tool_trace_close(&trace);
-    return error;
+    return with_trace ? print_trace(path, (uint32_t)top, diag) : print_words(path, true, diag);
 }

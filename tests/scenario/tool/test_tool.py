@@ -400,6 +400,26 @@ class RealRun(unittest.TestCase):
         written = pathlib.Path(self.run_dir, "report.json").read_bytes()
         self.assertEqual(tool("report", "rebuild", self.run_dir), written)
 
+    def test_report_in_plain_words(self):
+        report = json.loads(pathlib.Path(self.run_dir, "report.json").read_text())
+        words = tool("report", self.run_dir).decode()
+        self.assertEqual(words.splitlines()[0], report["outcome"]["sentence"])
+        member, = report["peaks"]["members"]
+        peak = report["peaks"]["sampled"]["aggregate"]["value"]
+        for text in (report["run"]["run_id"], f"peak {peak / 2**20:.3g} MiB at ", "limit 512 MiB",
+                     f"{member['executable_basename']} ({member['pid']})", "1 seen, 0 left", "proven that none is left",
+                     f"{report['supervisor']['complete_samples']} readings"):
+            self.assertIn(text, words)
+        self.assertNotIn("signals", words)
+
+    def test_report_of_a_run_that_was_cut_off(self):
+        data = pathlib.Path(self.run_dir, "journal.bhj").read_bytes()
+        with tempfile.TemporaryDirectory() as place:
+            pathlib.Path(place, "journal.bhj").write_bytes(data[:len(data) // 2])
+            words = tool("report", place).decode()
+        self.assertIn("has no outcome yet", words)
+        self.assertIn("command", words)
+
     def test_corrupt_journal(self):
         data = bytearray(pathlib.Path(self.run_dir, "journal.bhj").read_bytes())
         data[len(data) // 2] ^= 1
