@@ -83,12 +83,14 @@ static void take_peak(struct bh_loop *loop, const struct bh_sample *sample)
     uint64_t bytes = loop->sampler.confirmed ? loop->sampler.confirmed_bytes : sample->bytes.value;
     if (known && (!loop->sampler.confirmed || bytes <= account->peak.value))
         return;
-    /* a new breakdown for each per cent of growth is enough, and cheap */
-    bool worth = !known || bytes - account->peak.value >= account->peak.value / 100;
     account->peak = available(bytes);
     account->peak_at = sample->captured_at;
-    if (worth || account->peak_member_count == 0)
-        take_breakdown(loop);
+    /* a new breakdown for each per cent of growth is enough, and cheap */
+    if (account->peak_member_count > 0 && bytes >= account->breakdown_bytes &&
+        bytes - account->breakdown_bytes < account->breakdown_bytes / 100)
+        return;
+    account->breakdown_bytes = bytes;
+    take_breakdown(loop);
 }
 
 static void take_usable(struct bh_loop *loop, const struct bh_sample *sample)

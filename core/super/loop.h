@@ -26,6 +26,7 @@ struct bh_account {
     struct bh_mono peak_at;
     struct bh_record_peak_member peak_members[BH_PEAK_MEMBERS];
     uint32_t peak_member_count;
+    uint64_t breakdown_bytes; /* the peak that peak_members are of */
     uint64_t peak_growth_per_s;
     uint64_t decision_overshoot_bytes, peak_overshoot_bytes;
     struct bh_observed decision_to_signal_ns, signal_to_lower_ns, signal_to_empty_ns;

@@ -180,6 +180,23 @@ static void test_what_an_exec_leaves_behind_is_counted(void **state)
     fixture_free(fixture);
 }
 
+/* A steady ramp makes each new peak a little higher than the last: the breakdown follows all the
+ * same. */
+static void test_members_at_the_peak_add_up_to_it(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->growth_bytes_s = 8 * (int64_t)MIB;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 30 * S));
+    const struct bh_account *account = &fixture->loop->account;
+    assert_true(account->peak.value > 330 * MIB);
+    assert_int_equal(account->peak_member_count, 1);
+    assert_in_range(account->peak_members[0].bytes, account->peak.value * 98 / 100,
+                    account->peak.value);
+    fixture_free(fixture);
+}
+
 static void give_back(void *context)
 {
     struct fixture *fixture = context;
@@ -293,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
         cmocka_unit_test(test_peak_does_not_creep_with_sharers),
         cmocka_unit_test(test_what_an_exec_leaves_behind_is_counted),
+        cmocka_unit_test(test_members_at_the_peak_add_up_to_it),
         cmocka_unit_test(test_pages_given_back_within_a_round_count_once),
         cmocka_unit_test(test_kernel_ring_decides_and_needs_no_round),
         cmocka_unit_test(test_kernel_ring_leaves_ending_to_term),
