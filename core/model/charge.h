@@ -46,8 +46,9 @@ struct bh_charge_member {
 
 /* One member's answer to an exact round. */
 struct bh_charge_rollup {
-    uint64_t pss_bytes;            /* Pss_Anon + Pss_Shmem + SwapPss + Private_Hugetlb + VmPTE */
-    uint64_t shared_hugetlb_bytes; /* counted once: the largest member's */
+    uint64_t pss_bytes;             /* Pss_Anon + Pss_Shmem + SwapPss + Private_Hugetlb + VmPTE */
+    uint64_t private_hugetlb_bytes; /* of these: Private_Hugetlb */
+    uint64_t shared_hugetlb_bytes;  /* counted once: the largest member's */
 };
 
 /* The tree. Zero-initialise at launch. */

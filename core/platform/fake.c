@@ -195,7 +195,9 @@ static int proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *ret_
         return BH_E_CLOSED;
     fake->rest_readings++;
     *ret_rest = (struct bh_proc_rest){.anon_bytes = bh_fake_anon(fake, process),
-                                      .rest_bytes = process->rest_bytes + process->shmem_bytes,
+                                      .rest_bytes = process->rest_bytes + process->shmem_bytes +
+                                                    process->huge_bytes,
+                                      .huge_bytes = process->huge_bytes,
                                       .shmem_bytes = process->shmem_bytes,
                                       .caught_signals = process->caught_signals};
     return BH_OK;
@@ -229,7 +231,9 @@ static int proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_rollup
     fake->rollups++;
     fake->clock.ns += fake->rollup_cost_ns;
     fake->cpu_ns += fake->rollup_cost_ns;
-    *ret_rollup = (struct bh_charge_rollup){.pss_bytes = process->pss_bytes};
+    *ret_rollup = (struct bh_charge_rollup){.pss_bytes = process->pss_bytes,
+                                            .private_hugetlb_bytes = process->private_hugetlb_bytes,
+                                            .shared_hugetlb_bytes = process->shared_hugetlb_bytes};
     if (fake->rollup_cost_ns)
         play(fake); /* the world goes on between the readings of a round */
     return BH_OK;

@@ -22,7 +22,9 @@ struct bh_fake_process {
     int pid, parent, group, session;
     uint64_t start_token, image;
     uint64_t anon_bytes, rest_bytes, shmem_bytes, minflt;
-    uint64_t pss_bytes;     /* answer of an exact round */
+    uint64_t huge_bytes; /* of the pool; not among rest_bytes */
+    uint64_t pss_bytes;  /* answer of an exact round, */
+    uint64_t private_hugetlb_bytes, shared_hugetlb_bytes;
     int64_t growth_bytes_s; /* of anon, from grows_from on */
     uint64_t grows_from_ns;
     bool sleeps; /* its CPU clock stands still, else that is the fake's own clock */
@@ -69,6 +71,9 @@ struct bh_fake {
     uint64_t oom_kills;
     bool cgroup_memory;    /* a control group with the memory controller can be had */
     uint64_t cgroup_bytes; /* its charge */
+    uint64_t cgroup_shmem_bytes, cgroup_held_bytes;
+    bool cgroup_without_huge; /* the charge has no huge pages in it */
+    int cgroup_events_fd;     /* waited for as memory.events, 0 = none */
     uint64_t cgroup_max, cgroup_high;
     struct bh_cgroup_events cgroup_events;
     unsigned cgroup_kills;

@@ -67,8 +67,14 @@ static int cgroup_make(void *self, const struct bh_cgroup_wish *wish, struct bh_
                        char *ret_reason, size_t reason_size)
 {
     struct bh_fake *fake = self;
-    *ret_cgroup = (struct bh_cgroup){
-        .made = fake->cgroup_memory, .memory = fake->cgroup_memory, .kill = fake->cgroup_memory};
+    *ret_cgroup =
+        (struct bh_cgroup){.made = fake->cgroup_memory,
+                           .memory = fake->cgroup_memory,
+                           .kill = fake->cgroup_memory,
+                           .limits = fake->cgroup_memory,
+                           .high = fake->cgroup_memory,
+                           .huge = fake->cgroup_memory && !fake->cgroup_without_huge,
+                           .events_fd = fake->cgroup_events_fd > 0 ? fake->cgroup_events_fd : -1};
     fake->cgroup_max = wish->max_bytes;
     fake->cgroup_high = wish->high_bytes;
     (void)snprintf(ret_reason, reason_size, "%s", fake->cgroup_memory ? "" : "none in the script");
@@ -84,10 +90,14 @@ static int cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max
     return BH_OK;
 }
 
-static int cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes)
+static int cgroup_charge(void *self, const struct bh_cgroup *cgroup, bool held,
+                         struct bh_cgroup_charge *ret_charge)
 {
+    const struct bh_fake *fake = self;
     (void)cgroup;
-    *ret_bytes = ((struct bh_fake *)self)->cgroup_bytes;
+    *ret_charge = (struct bh_cgroup_charge){.bytes = fake->cgroup_bytes,
+                                            .shmem_bytes = fake->cgroup_shmem_bytes,
+                                            .held_bytes = held ? fake->cgroup_held_bytes : 0};
     return BH_OK;
 }
 

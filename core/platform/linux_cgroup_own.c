@@ -15,20 +15,6 @@
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
-bool bh_linux_keyed(const char *text, const char *key, uint64_t *ret_value)
-{
-    size_t length = strlen(key);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, key, length) == 0 && line[length] == ' ') {
-            line += length;
-            *ret_value = bh_linux_number(&line);
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool copy_part(const char *from, size_t length, char *ret_text, size_t size)
 {
     if (length >= size)
@@ -162,33 +148,17 @@ static int write_limit(int dir_fd, const char *name, uint64_t bytes)
     return write_file(dir_fd, name, bytes ? text : "max");
 }
 
-static bool exists(int dir_fd, const char *name)
-{
-    return faccessat(dir_fd, name, F_OK, 0) == 0;
-}
-
-/* The memory controller has to be passed on by our own group, which the kernel refuses while
- * processes (we ourselves) sit in it, except at the root. */
-static void pass_memory_on(const char *own)
+/* The controllers have to be passed on by our own group, which the kernel refuses while processes
+ * (we ourselves) sit in it, except at the root. One write each: a controller that is not there
+ * fails the whole write. */
+static void pass_controllers_on(const char *own)
 {
     int fd = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
     (void)write_file(fd, "cgroup.subtree_control", "+memory");
+    (void)write_file(fd, "cgroup.subtree_control", "+hugetlb"); /* to count its pages */
     (void)close(fd);
-}
-
-static void detect(struct bh_cgroup *cgroup)
-{
-    cgroup->memory = exists(cgroup->dir_fd, "memory.max") && exists(cgroup->dir_fd, "memory.stat");
-    cgroup->kill = exists(cgroup->dir_fd, "cgroup.kill");
-    cgroup->freeze = exists(cgroup->dir_fd, "cgroup.freeze");
-    if (!cgroup->memory)
-        return;
-    cgroup->stat_fd = openat(cgroup->dir_fd, "memory.stat", O_RDONLY | O_CLOEXEC);
-    cgroup->swap_fd = openat(cgroup->dir_fd, "memory.swap.current", O_RDONLY | O_CLOEXEC);
-    cgroup->events_fd = openat(cgroup->dir_fd, "memory.events", O_RDONLY | O_CLOEXEC);
-    cgroup->memory = cgroup->stat_fd >= 0;
 }
 
 /* Makes the group below the one named; NULL when it has the memory controller. */
@@ -199,7 +169,7 @@ static const char *make_below(const char *root, const char *group,
     const char *reason = find_place(root, group, place, sizeof place);
     if (reason)
         return reason;
-    pass_memory_on(place);
+    pass_controllers_on(place);
     int n = snprintf(cgroup->path, sizeof cgroup->path, "%s/bulkhead-%s", place, wish->run_id);
     if (n < 0 || (size_t)n >= sizeof cgroup->path) {
         cgroup->path[0] = '\0';
@@ -217,12 +187,12 @@ static const char *make_below(const char *root, const char *group,
     }
     cgroup->procs_fd = openat(cgroup->dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
     cgroup->made = true;
-    detect(cgroup);
+    bh_linux_cgroup_detect(cgroup);
     return cgroup->memory ? NULL : "the memory controller is not available to our control group";
 }
 
 static const struct bh_cgroup no_cgroup = {
-    .dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1, .procs_fd = -1};
+    .dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .current_fd = -1, .events_fd = -1, .procs_fd = -1};
 
 /* Below our own group; where that cannot have the memory controller because processes sit in it
  * (every group but the root), beside it. */
@@ -254,7 +224,9 @@ int bh_linux_cgroup_make(void *self, const struct bh_cgroup_wish *wish,
     const char *reason = make(wish, &cgroup);
     if (cgroup.memory) {
         (void)write_file(cgroup.dir_fd, "memory.oom.group", "1");
-        if (bh_linux_cgroup_limit(self, &cgroup, wish->max_bytes, wish->high_bytes) < 0)
+        cgroup.limits =
+            bh_linux_cgroup_limit(self, &cgroup, wish->max_bytes, wish->high_bytes) == BH_OK;
+        if (!cgroup.limits)
             reason = "the control group takes no limits";
     }
     (void)snprintf(ret_reason, reason_size, "%s", reason ? reason : "");
@@ -269,68 +241,14 @@ int bh_linux_cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t m
     if (!cgroup->memory)
         return BH_E_UNSUPPORTED;
     int result = write_limit(cgroup->dir_fd, "memory.max", max_bytes);
-    int brake = write_limit(cgroup->dir_fd, "memory.high", high_bytes);
+    int brake = cgroup->high ? write_limit(cgroup->dir_fd, "memory.high", high_bytes) : BH_OK;
     return result < 0 ? result : brake;
-}
-
-int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes)
-{
-    (void)self;
-    char text[4096];
-    uint64_t anon = 0, shmem = 0, tables = 0, swap = 0;
-    int length = bh_linux_pread(cgroup->stat_fd, text, sizeof text);
-    if (length <= 0)
-        return length < 0 ? length : BH_E_AGAIN;
-    if (!bh_linux_keyed(text, "anon", &anon) || !bh_linux_keyed(text, "shmem", &shmem))
-        return BH_E_MALFORMED;
-    (void)bh_linux_keyed(text, "pagetables", &tables);
-    if (cgroup->swap_fd >= 0 && bh_linux_pread(cgroup->swap_fd, text, sizeof text) > 0) {
-        const char *at = text;
-        swap = bh_linux_number(&at);
-    }
-    *ret_bytes = anon + shmem + tables + swap;
-    return BH_OK;
-}
-
-int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
-                           struct bh_cgroup_events *ret_events)
-{
-    (void)self;
-    char text[1024];
-    struct bh_cgroup_events events = {0};
-    int length = bh_linux_pread(cgroup->events_fd, text, sizeof text);
-    if (length < 0)
-        return length;
-    (void)bh_linux_keyed(text, "oom_kill", &events.oom_kills);
-    (void)bh_linux_keyed(text, "high", &events.highs);
-    *ret_events = events;
-    return BH_OK;
-}
-
-int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
-                            size_t capacity, size_t *ret_count)
-{
-    (void)self;
-    return cgroup->procs_fd < 0
-               ? BH_E_UNSUPPORTED
-               : bh_linux_read_pids(cgroup->procs_fd, ret_pids, capacity, ret_count);
 }
 
 int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup)
 {
     (void)self;
     return cgroup->kill ? write_file(cgroup->dir_fd, "cgroup.kill", "1") : BH_E_UNSUPPORTED;
-}
-
-int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup)
-{
-    (void)self;
-    char text[256];
-    uint64_t populated = 0;
-    int length = bh_linux_read_at(cgroup->dir_fd, "cgroup.events", text, sizeof text);
-    if (length < 0)
-        return length;
-    return bh_linux_keyed(text, "populated", &populated) ? populated != 0 : BH_E_MALFORMED;
 }
 
 static void close_one(int *fd)
@@ -345,12 +263,16 @@ void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup)
     (void)self;
     close_one(&cgroup->stat_fd);
     close_one(&cgroup->swap_fd);
+    close_one(&cgroup->current_fd);
+    while (cgroup->huge_count)
+        close_one(&cgroup->huge_fds[--cgroup->huge_count]);
     close_one(&cgroup->events_fd);
     close_one(&cgroup->procs_fd);
     close_one(&cgroup->dir_fd);
     if (cgroup->path[0])
         (void)rmdir(cgroup->path);
     cgroup->made = cgroup->memory = cgroup->kill = cgroup->freeze = false;
+    cgroup->high = cgroup->huge = cgroup->limits = false;
 }
 
 #endif

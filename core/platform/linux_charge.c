@@ -148,12 +148,12 @@ int bh_linux_proc_rest(void *self, struct bh_proc *proc, struct bh_proc_rest *re
         *ret_rest = rest; /* no memory image: a zombie */
         return BH_E_CLOSED;
     }
-    uint64_t swap = 0, huge = 0, tables = 0;
+    uint64_t swap = 0, tables = 0;
     (void)bh_linux_kb(text, "RssShmem", &rest.shmem_bytes);
     (void)bh_linux_kb(text, "VmSwap", &swap);
-    (void)bh_linux_kb(text, "HugetlbPages", &huge);
+    (void)bh_linux_kb(text, "HugetlbPages", &rest.huge_bytes);
     (void)bh_linux_kb(text, "VmPTE", &tables);
-    rest.rest_bytes = rest.shmem_bytes + swap + huge + tables;
+    rest.rest_bytes = rest.shmem_bytes + swap + rest.huge_bytes + tables;
     *ret_rest = rest;
     return BH_OK;
 }
@@ -181,6 +181,7 @@ int bh_linux_proc_rollup(void *self, struct bh_proc *proc, struct bh_charge_roll
     if (bh_linux_pread(proc->status_fd, status, sizeof status) > 0)
         (void)bh_linux_kb(status, "VmPTE", &tables);
     ret_rollup->pss_bytes = anon + shmem + swap + huge + tables;
+    ret_rollup->private_hugetlb_bytes = huge;
     ret_rollup->shared_hugetlb_bytes = shared_huge;
     return BH_OK;
 }

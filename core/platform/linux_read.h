@@ -62,14 +62,18 @@ int bh_linux_cgroup_make(void *self, const struct bh_cgroup_wish *wish,
                          struct bh_cgroup *ret_cgroup, char *ret_reason, size_t reason_size);
 int bh_linux_cgroup_limit(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
                           uint64_t high_bytes);
-int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
+int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup);
+void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup);
+
+/* linux_cgroup_read.c. detect: with dir_fd given, finds the features and opens the files. */
+void bh_linux_cgroup_detect(struct bh_cgroup *cgroup);
+int bh_linux_cgroup_charge(void *self, const struct bh_cgroup *cgroup, bool held,
+                           struct bh_cgroup_charge *ret_charge);
 int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
                            struct bh_cgroup_events *ret_events);
 int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
                             size_t capacity, size_t *ret_count);
-int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup);
 int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup);
-void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup);
 
 /* Pure parts of it, for tests: where cgroup2 is mounted (mountinfo) and our group (cgroup). */
 bool bh_linux_find_cgroup2(const char *mountinfo, char *ret_path, size_t size);

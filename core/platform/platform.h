@@ -58,6 +58,7 @@ struct bh_proc_rest {
     uint64_t anon_bytes;
     uint64_t rest_bytes;     /* RssShmem + VmSwap + HugetlbPages + VmPTE */
     uint64_t shmem_bytes;    /* of these: RssShmem */
+    uint64_t huge_bytes;     /* of these: HugetlbPages */
     uint64_t caught_signals; /* SigCgt, bit n - 1 = signal n */
 };
 
@@ -82,16 +83,23 @@ struct bh_launch {
 /* ---- a control group of our own (version 2) ---------------------------------------------------
  */
 
+#define BH_CGROUP_HUGE_SIZES 8 /* x86-64 has 2 sizes of huge pages, arm64 up to 4 */
+
 /* Each feature is detected for itself: a hybrid host offers kill without the memory controller. */
 struct bh_cgroup {
     bool made;
-    bool memory, kill, freeze; /* controller; cgroup.kill; cgroup.freeze */
-    int dir_fd;                /* the rest only while made */
-    int stat_fd, swap_fd;      /* memory.stat, memory.swap.current; -1 without */
-    int events_fd;             /* memory.events, -1 without */
-    int procs_fd;              /* cgroup.procs, for reading */
-    char path[1024];           /* absolute */
-    char procs_path[1088];     /* absolute, of cgroup.procs: for struct bh_launch */
+    bool memory, kill, freeze;          /* controller; cgroup.kill; cgroup.freeze */
+    bool limits;                        /* it took the limits of the wish */
+    bool high;                          /* has memory.high, and all that a brake is judged by */
+    bool huge;                          /* cgroup_charge has the huge pages of the pool in it */
+    int dir_fd;                         /* the rest only while made */
+    int stat_fd, swap_fd;               /* memory.stat, memory.swap.current; -1 without */
+    int current_fd, events_fd;          /* memory.current, memory.events; -1 without */
+    int huge_fds[BH_CGROUP_HUGE_SIZES]; /* hugetlb.SIZE.current of each size */
+    unsigned huge_count;
+    int procs_fd;          /* cgroup.procs, for reading */
+    char path[1024];       /* absolute */
+    char procs_path[1088]; /* absolute, of cgroup.procs: for struct bh_launch */
 };
 
 struct bh_cgroup_wish {
@@ -100,8 +108,16 @@ struct bh_cgroup_wish {
     uint64_t high_bytes; /* memory.high, 0 = none */
 };
 
+/* Both only ever grow. highs: how often memory.high was reached, be it by page cache alone. */
 struct bh_cgroup_events {
     uint64_t oom_kills, highs;
+};
+
+struct bh_cgroup_charge {
+    uint64_t bytes; /* anon + shmem + page tables + swap, and huge pages where `huge` says so */
+    uint64_t shmem_bytes; /* of these: shmem */
+    uint64_t held_bytes; /* memory.current less what the kernel can take back, plus swap; 0 where it
+                            was not asked for */
 };
 
 /* ---- reaped children ------------------------------------------------------------------------- */
@@ -208,8 +224,9 @@ struct bh_platform {
                        char *ret_reason, size_t reason_size);
     int (*cgroup_limit)(void *self, const struct bh_cgroup *cgroup, uint64_t max_bytes,
                         uint64_t high_bytes);
-    /* anon + shmem + page tables + swap: shared pages once. */
-    int (*cgroup_charge)(void *self, const struct bh_cgroup *cgroup, uint64_t *ret_bytes);
+    /* Shared pages once. held: whether held_bytes is wanted. */
+    int (*cgroup_charge)(void *self, const struct bh_cgroup *cgroup, bool held,
+                         struct bh_cgroup_charge *ret_charge);
     int (*cgroup_events)(void *self, const struct bh_cgroup *cgroup,
                          struct bh_cgroup_events *ret_events);
     /* Processes in the group, as proc_children. */

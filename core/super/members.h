@@ -24,6 +24,7 @@ struct bh_member {
     uint64_t parent_minflt;               /* the parent's, as known before this one was seen */
     uint64_t shared_bytes;                /* of the last fast reading */
     uint64_t shmem_bytes;                 /* of the last status reading */
+    uint64_t huge_bytes;                  /* likewise: huge pages of the pool */
     uint64_t cpu_ns;                      /* its CPU clock just before the last fast reading */
     uint64_t listed_cpu_ns;               /* … before its threads were listed */
     struct bh_mono read_at;               /* last fast reading */

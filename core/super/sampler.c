@@ -40,7 +40,8 @@ static void settle_shared(struct bh_sampler *sampler)
         struct bh_member *member = &members->items[i];
         uint64_t own = member->shmem_bytes < left ? member->shmem_bytes : left;
         member->charge.ring_bytes = own;
-        member->charge.can_share = member->has_relatives || member->shmem_bytes > own;
+        member->charge.can_share =
+            member->has_relatives || member->shmem_bytes > own || member->huge_bytes > 0;
         left -= own;
         sampler->sharers += member->charge.can_share;
     }
@@ -214,17 +215,6 @@ uint64_t bh_sampler_member_bytes(const struct bh_sampler *sampler, const struct 
     return member->zombie ? 0 : bh_charge_member_bound(&member->charge, sampler->page_bytes);
 }
 
-/* The group's own sum has shared pages once: it replaces the bound, and no round is needed. */
-static bool take_kernel_charge(struct bh_sampler *sampler)
-{
-    uint64_t bytes;
-    if (!sampler->cgroup || !sampler->cgroup->memory ||
-        sampler->os->cgroup_charge(sampler->os->self, sampler->cgroup, &bytes) < 0)
-        return false;
-    sampler->total.bound_bytes = bytes;
-    return true;
-}
-
 enum round_wish {
     ROUND_NONE,
     ROUND_INFORMS, /* a warning or a peak would be said that may be wrong */
@@ -329,7 +319,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
                                          : BH_RELIST_ALL);
     bool settled = false;
     bool complete = read_quickly(sampler, bands, captured, &settled);
-    bool kernel = take_kernel_charge(sampler);
+    bool kernel = bh_sampler_take_kernel(sampler, bands);
     if (!settled && !kernel)
         end = ROUND_HIGH;
     complete =
@@ -365,6 +355,6 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
         .members = (uint32_t)bh_members_live(sampler->members),
         .exact = exact,
     };
-    sampler->repeats = complete && end != ROUND_HIGH;
+    sampler->repeats = complete && end != ROUND_HIGH && !sampler->members->incomplete;
     bh_sampler_hold_back(sampler, bands, end == ROUND_HIGH, ret_sample);
 }

@@ -5,6 +5,15 @@
 
 #include "core/super/members.h"
 
+/* Huge pages of members that share them, in a group that does not count them itself: what one look
+ * into each found, and who was there then. */
+struct bh_sampler_huge {
+    bool known;
+    uint64_t sum_bytes, bytes; /* a page once per owner; a page once */
+    uint64_t losses;
+    struct bh_mono at;
+};
+
 struct bh_sampler {
     const struct bh_platform *os;
     struct bh_members *members;
@@ -32,6 +41,8 @@ struct bh_sampler {
     struct bh_mono round_at; /* of the last exact round */
     uint64_t exact_rounds;
     uint64_t round_cpu_ns; /* spent on exact rounds */
+    bool held; /* with a brake that was reached once: what the group holds decides as well */
+    struct bh_sampler_huge huge;
 };
 
 /* bands NULL: observe mode, nothing acts. A round is made where a band that acts would be reached,
@@ -43,6 +54,9 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
  * whole used next to none. Then the quick readings of all members; false: one could not be read. */
 void bh_sampler_look_who_stands(struct bh_sampler *sampler, struct bh_mono now);
 bool bh_sampler_read_all(struct bh_sampler *sampler, struct bh_mono now);
+/* sampler_kernel.c: the bound as the job's own control group has it, shared pages once; false
+ * where there is none with the memory controller. */
+bool bh_sampler_take_kernel(struct bh_sampler *sampler, const struct bh_policy_bands *bands);
 /* sampler_hold.c: puts the last reading that stood in the place of one that would act and that no
  * undisturbed round confirms, for a while; and answers with it between the rounds of that time. */
 void bh_sampler_hold_back(struct bh_sampler *sampler, const struct bh_policy_bands *bands,

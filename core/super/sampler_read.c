@@ -51,6 +51,7 @@ static void read_rest(struct bh_sampler *sampler, struct bh_member *member, stru
     member->rest_anon_bytes = member->charge.anon_bytes;
     member->charge.rest_bytes = rest.rest_bytes;
     member->shmem_bytes = rest.shmem_bytes;
+    member->huge_bytes = rest.huge_bytes;
     member->rest_at = now;
     member->rest_due = false;
 }
@@ -112,6 +113,7 @@ static enum reading read_member(struct bh_sampler *sampler, struct bh_member *me
         member->charge.anon_bytes = 0;
         member->charge.rest_bytes = 0;
         member->shmem_bytes = 0;
+        member->huge_bytes = 0;
         return READ_GOOD;
     }
     if (result == BH_E_BUSY)

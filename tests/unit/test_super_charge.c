@@ -90,6 +90,23 @@ static void test_what_the_parent_writes_after_a_fork_is_seen(void **state)
     fixture_free(fixture);
 }
 
+/* Programs of their own on one segment of huge pages: no relatives, no shared memory of tmpfs. */
+static void test_a_segment_of_huge_pages_counts_once(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->pss_bytes = 100 * MIB;
+    for (int i = 0; i < 4; i++) {
+        struct bh_fake_process *worker = bh_fake_add(&fixture->fake, 600 + i, ROOT_PID);
+        worker->huge_bytes = worker->shared_hugetlb_bytes = 600 * MIB;
+    }
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 3 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_int_equal(fixture->loop->account.peak.value, 700 * MIB);
+    fixture_free(fixture);
+}
+
 static void test_vfork_child_is_not_counted_twice(void **state)
 {
     (void)state;
@@ -305,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_hidden_copy_on_write_is_seen),
         cmocka_unit_test(test_a_newborn_fork_is_no_second_copy),
         cmocka_unit_test(test_what_the_parent_writes_after_a_fork_is_seen),
+        cmocka_unit_test(test_a_segment_of_huge_pages_counts_once),
         cmocka_unit_test(test_vfork_child_is_not_counted_twice),
         cmocka_unit_test(test_refused_rollup_lets_the_sum_decide),
         cmocka_unit_test(test_exiting_member_keeps_its_last_charge),
