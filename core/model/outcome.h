@@ -25,7 +25,8 @@ enum bh_stop {
 
 struct bh_outcome_facts {
     enum bh_mode mode;
-    int error;     /* launch or supervisor failure, enum bh_error; 0 none */
+    /* enum bh_error of a launch or supervisor failure, or why not all could be watched; 0 none */
+    int error;
     bool launched; /* the root has run */
     int exit_code; /* of the root, -1 unknown or ended by a signal */
     int signal;    /* that ended the root, 0 none */

@@ -108,18 +108,39 @@ static void oom_sentence(const struct bh_outcome_story *story, char *ret_text, s
                        "The kernel ran out of memory and killed it. Give it a limit.");
 }
 
+/* Why not all of it could be seen, where that has a name: NULL else. */
+static const char *unseen_reason(int error)
+{
+    switch (error) {
+    case BH_E_TOO_MANY_PROCESSES:
+        return "It had more than 4096 processes, more than can be watched without a control group "
+               "of its own";
+    case BH_E_NOSPACE:
+        return "There were not enough descriptors to watch all of its processes (see ulimit -Hn)";
+    case BH_E_NOMEM:
+        return "There was not enough memory to watch all of its processes";
+    default:
+        return NULL;
+    }
+}
+
 static void unreadable_sentence(const struct bh_outcome_story *story, char *ret_text, size_t size)
 {
     static const char *const numbers[] = {"",           "once",       "twice",     "three times",
                                           "four times", "five times", "six times", "seven times"};
+    const char *end = story->mode == BH_MODE_OBSERVE ? "no longer watched" : "stopped";
+    const char *reason = unseen_reason(story->error);
     char count[24];
+    if (reason) {
+        (void)snprintf(ret_text, size, "%s, so it was %s.", reason, end);
+        return;
+    }
     if (story->max_unusable > 0 && story->max_unusable < sizeof numbers / sizeof numbers[0])
         (void)snprintf(count, sizeof count, "%s", numbers[story->max_unusable]);
     else
         (void)snprintf(count, sizeof count, "%u times", story->max_unusable);
     (void)snprintf(ret_text, size, "Its memory could not be read %s%s, so it was %s.", count,
-                   story->max_unusable > 1 ? " in a row" : "",
-                   story->mode == BH_MODE_OBSERVE ? "no longer watched" : "stopped");
+                   story->max_unusable > 1 ? " in a row" : "", end);
 }
 
 static void lost_sentence(const struct bh_outcome_story *story, const struct words *words,

@@ -247,8 +247,10 @@ static int list_children(struct bh_fake *fake, int parent, int *ret_pids, size_t
         const struct bh_fake_process *process = &fake->processes[i];
         if (process->parent != parent || process->life == BH_FAKE_GONE)
             continue;
-        if (count == capacity)
+        if (count == capacity) {
+            *ret_count = count;
             return BH_E_TOO_LONG;
+        }
         ret_pids[count++] = process->pid;
     }
     *ret_count = count;

@@ -7,7 +7,7 @@
 
 #include "core/platform/platform.h"
 
-#define BH_FAKE_PROCESSES 256
+#define BH_FAKE_PROCESSES 4608 /* more than a supervisor has room for */
 #define BH_FAKE_STEPS     64
 
 enum bh_fake_life {

@@ -330,7 +330,7 @@ static bool kernel_killed(const struct bh_loop *loop)
 static struct bh_outcome_facts facts_of(const struct bh_loop *loop, int error)
 {
     struct bh_outcome_facts facts = {.mode = loop->spec->mode,
-                                     .error = error,
+                                     .error = error ? error : loop->stop_error,
                                      .launched = loop->launched,
                                      .exit_code = -1,
                                      .stop = loop->stop,

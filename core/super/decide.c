@@ -198,6 +198,8 @@ void bh_loop_feed(struct bh_loop *loop, const struct bh_policy_event *event)
         loop->stop = stop_of(loop, event);
         if (loop->stop == BH_STOP_SIGNAL)
             loop->stop_signal_number = event->signal;
+        if (loop->stop == BH_STOP_OBSERVATION_FAILED && loop->members.incomplete)
+            loop->stop_error = loop->members.incomplete_error;
     }
     loop->untold = (struct bh_untold){.pending = loop->policy.current != from,
                                       .from = from,

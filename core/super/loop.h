@@ -91,7 +91,8 @@ struct bh_loop {
     bool requested_signal[65];  /* … over the /signal route */
     enum bh_stop stop;
     int stop_signal_number;
-    bool killed; /* a KILL of ours was delivered */
+    int stop_error; /* why the observation failed, where that is known; 0 */
+    bool killed;    /* a KILL of ours was delivered */
     bool empty, empty_proven, given_up, done;
     bool launched;
     uint64_t root_start_token;

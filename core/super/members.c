@@ -192,7 +192,7 @@ static int admit(struct bh_members *members, int pid)
     struct bh_proc proc;
     struct bh_proc_facts facts;
     if (members->count >= BH_MEMBERS_MAX)
-        return BH_E_NOSPACE;
+        return BH_E_TOO_MANY_PROCESSES;
     int result = members->os->proc_open(members->os->self, pid, &proc, &facts);
     if (result == BH_E_NOT_FOUND || result == BH_E_RANGE)
         return 0;
@@ -257,6 +257,12 @@ void bh_members_reaped(struct bh_members *members, const struct bh_reaped *reape
     note_member(members, &stranger, BH_RECORD_MEMBER, BH_MEMBER_WENT, reaped);
 }
 
+static void miss(struct bh_members *members, int error)
+{
+    members->incomplete = true;
+    members->incomplete_error = error;
+}
+
 /* ---- scan -------------------------------------------------------------------------------------
  */
 
@@ -271,7 +277,7 @@ static size_t admit_all(struct bh_members *members, const int *pids, size_t coun
         }
         int result = admit(members, pids[i]);
         if (result < 0)
-            members->incomplete = true;
+            miss(members, result);
         else
             newcomers += (size_t)result;
     }
@@ -299,7 +305,7 @@ static size_t scan_member(struct bh_members *members, size_t position, enum bh_r
     if (result == BH_E_NOT_FOUND)
         return 0; /* gone: its children came to us */
     if (result < 0)
-        members->incomplete = true;
+        miss(members, result == BH_E_TOO_LONG ? BH_E_TOO_MANY_PROCESSES : result);
     if (result < 0 && result != BH_E_TOO_LONG)
         return 0;
     return admit_all(members, pids, count);
@@ -312,7 +318,7 @@ static size_t scan_own(struct bh_members *members)
     int result =
         members->os->own_children(members->os->self, pids, sizeof pids / sizeof pids[0], &count);
     if (result < 0)
-        members->incomplete = true;
+        miss(members, result == BH_E_TOO_LONG ? BH_E_TOO_MANY_PROCESSES : result);
     if (result < 0 && result != BH_E_TOO_LONG)
         return 0;
     return admit_all(members, pids, count);

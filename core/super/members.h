@@ -52,8 +52,9 @@ struct bh_members {
     uint16_t index[BH_MEMBERS_INDEX]; /* 1 + position, 0 = free */
     uint64_t births;                  /* token of the last scan */
     bool births_known;
-    bool incomplete; /* somebody could not be opened or listed at the last scan */
-    bool changed;    /* somebody came or went since it was cleared */
+    bool incomplete; /* somebody could not be opened or listed at the last scan, and why: */
+    int incomplete_error;
+    bool changed; /* somebody came or went since it was cleared */
     uint64_t arrivals;
     uint64_t losses; /* how often somebody went or executed: what it shared fell to others */
     uint32_t escaped_count;

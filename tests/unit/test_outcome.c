@@ -240,6 +240,16 @@ static void test_failures(void **state)
     story.max_unusable = 12;
     story.mode = BH_MODE_OBSERVE;
     expect(story, "Its memory could not be read 12 times in a row, so it was no longer watched.");
+    story.error = BH_E_TOO_MANY_PROCESSES;
+    expect(story,
+           "It had more than 4096 processes, more than can be watched without a control group "
+           "of its own, so it was no longer watched.");
+    story.mode = BH_MODE_ENFORCE;
+    story.error = BH_E_NOSPACE;
+    expect(story, "There were not enough descriptors to watch all of its processes (see ulimit "
+                  "-Hn), so it was stopped.");
+    story.error = BH_E_NOMEM;
+    expect(story, "There was not enough memory to watch all of its processes, so it was stopped.");
     story = with_cause(BH_CAUSE_SUPERVISOR_LOST);
     story.kind = BH_OUTCOME_SUPERVISOR_LOST;
     expect(story, "Its supervisor was lost; last sample at 01:30:09.");
