@@ -15,7 +15,8 @@ static const char *const top_members[] = {
     "bands",   "force",         "wall_time",      "sample_interval",
     "breach",  "checkpoint",    "stop",           "min_sample_interval",
     "record",  "labels",        "on_server_exit", "max_unusable",
-    "owner",   "on_owner_exit", "external",       NULL,
+    "owner",   "on_owner_exit", "external",       "brake",
+    NULL,
 };
 static const char *const band_members[] = {"warning", "recovery", "emergency", NULL};
 static const char *const breach_members[] = {"count", "hold", NULL};
@@ -297,6 +298,7 @@ static void read_top(const struct bh_jget *top, struct bh_launch_request *launch
     if (bh_jget_text(top, "cwd", &spec->cwd) && spec->cwd[0] != '/')
         bh_jget_refuse(top, BH_E_INVALID_VALUE, "cwd", "Give an absolute path.");
     (void)bh_jget_bool(top, "force", &spec->force);
+    (void)bh_jget_bool(top, "brake", &spec->brake);
     read_env(top, spec, arrays);
     read_labels(top, spec, arrays);
     read_policy(top, spec);

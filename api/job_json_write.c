@@ -33,6 +33,7 @@ static void write_policy(struct bh_json *json, const struct bh_job_spec *spec)
         bh_json_u64(json, "emergency", spec->emergency_bytes);
         bh_json_end(json);
     }
+    bh_json_bool(json, "brake", spec->brake);
     bh_json_bool(json, "force", spec->force);
     if (spec->wall_time_ns)
         duration(json, "wall_time", spec->wall_time_ns);

@@ -360,6 +360,7 @@ void bh_view_spec_document(const struct bh_job_spec *spec, struct bh_bytes *ret_
     limit_or_null(&json, spec->limit_bytes);
     bands(&json, spec->recovery_bytes, spec->warning_bytes, spec->emergency_bytes,
           spec->limit_bytes == 0);
+    bh_json_bool(&json, "brake", spec->brake);
     ms_or_null(&json, "wall_time_ms", spec->wall_time_ns);
     bh_json_u64(&json, "sample_interval_ms", spec->interval_ns / BH_NS_PER_MS);
     bh_json_object(&json, "breach");

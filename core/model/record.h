@@ -66,6 +66,7 @@ struct bh_record_config {
     uint64_t grace_base_ns, grace_per_gib_ns, grace_max_ns, kill_retry_ns, kill_wait_ns;
     enum bh_emergency_action emergency_action;
     bool growth_kill;
+    bool brake; /* asked for; whether it was had is the host's */
     int stop_signal;
     uint64_t first_request_id;
     bool record;
@@ -80,12 +81,13 @@ struct bh_record_host {
     char os[32], kernel[96], machine[32];
     uint64_t page_bytes, memory_bytes, available_bytes;
     enum bh_boundary boundary;
-    char mechanism[64];         /* "cgroup_v2 memory.max" when kernel_enforced */
+    char mechanism[64];         /* "cgroup_v2 memory.max" when kernel_enforced, memory.high */
     char metric[96];            /* name of the charge: "RssAnon + RssShmem + VmSwap + …" */
     char metric_note[160];      /* known error of the host's counters, or "" */
     char cgroup_reason[96];     /* why no cgroup ring, "" when in force */
     uint64_t outer_limit_bytes; /* a container's memory.max that lies above us; 0 = none known */
     bool subreaper, cgroup, pidfd, memory_locked, realtime, checkpoint_channel_possible;
+    bool brake;           /* memory.high of the job's group is at the limit */
     bool runtime_on_disk; /* no tmpfs for the queue: a store into it can block */
     char package_version[32];
     char boot_id[40];

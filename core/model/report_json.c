@@ -124,6 +124,7 @@ static void render_capabilities(const struct bh_report *report, struct bh_json *
     bh_json_bool(json, "pidfd", host->pidfd);
     bh_json_bool(json, "cgroup", host->cgroup);
     bh_report_json_text_or_null(json, "cgroup_reason", host->cgroup_reason);
+    bh_json_bool(json, "brake", host->brake);
     bh_json_bool(json, "memory_locked", host->memory_locked);
     bh_json_bool(json, "realtime", host->realtime);
     bh_json_end(json);
@@ -199,6 +200,7 @@ static void render_configuration(const struct bh_report *report, struct bh_json 
     bh_json_string(json, "emergency_action",
                    config->emergency_action == BH_EMERGENCY_TERM ? "term" : "kill");
     bh_json_bool(json, "growth_kill", config->growth_kill);
+    bh_json_bool(json, "brake", config->brake);
     bh_json_u64(json, "kill_retry_ms", config->kill_retry_ns / BH_NS_PER_MS);
     bh_json_u64(json, "kill_wait_ms", config->kill_wait_ns / BH_NS_PER_MS);
     bh_json_bool(json, "record", config->record);

@@ -208,6 +208,7 @@ void bh_loop_feed(struct bh_loop *loop, const struct bh_policy_event *event)
                                       .decided_at_ns = decided_at_ns};
     for (unsigned i = 0; i < actions.count; i++)
         carry_out(loop, &actions.items[i], event, again, decided_at_ns);
+    bh_loop_let_brake_go(loop);
     bh_loop_tell_transition(loop);
     settle_checkpoint(loop, from, event);
     if (loop->policy.current != from)

@@ -325,11 +325,13 @@ static bool is_due(struct bh_mono at, struct bh_mono now)
 
 bool bh_loop_turn(struct bh_loop *loop)
 {
-    struct pollfd fds[BH_PEERS_MAX + 2];
+    struct pollfd fds[BH_PEERS_MAX + 3];
     size_t count = bh_peers_poll(&loop->peers, fds, BH_PEERS_MAX + 1);
     size_t channel = count;
-    if (loop->checkpoint.fd >= 0)
-        fds[count++] = (struct pollfd){.fd = loop->checkpoint.fd, .events = POLLIN};
+    /* both are skipped by poll while they are -1 */
+    fds[count++] = (struct pollfd){.fd = loop->checkpoint.fd, .events = POLLIN};
+    fds[count++] =
+        (struct pollfd){.fd = loop->braked ? loop->cgroup.events_fd : -1, .events = POLLPRI};
     struct bh_wait wait = {.fds = fds, .count = count, .until = next_wake(loop)};
     if (loop->child_ended)
         wait.until = loop->turned_at;
@@ -346,12 +348,13 @@ bool bh_loop_turn(struct bh_loop *loop)
         reap_all(loop);
     if (!loop->empty) {
         bh_loop_own_signals(loop, wait.ret_signals);
-        serve_checkpoint(loop, channel < count && fds[channel].revents, now);
+        serve_checkpoint(loop, fds[channel].revents, now);
         bh_peers_serve(&loop->peers, fds, channel);
         tick(loop, now);
     }
     if (!loop->empty && loop->killing && is_due(loop->next_sweep, now))
         bh_loop_sweep(loop);
+    bh_loop_watch_brake(loop);
     if (!loop->empty && loop->observing && is_due(loop->next_sample, now))
         take_sample(loop);
     if (is_due(loop->next_quarter, now))

@@ -102,6 +102,8 @@ struct bh_loop {
     uint32_t limits_revision;
     int mrelease_fd;
     struct bh_cgroup cgroup; /* the kernel ring, where there is one */
+    bool braked;             /* memory.high is at the limit, and its events are waited for */
+    uint64_t highs;          /* of these: seen so far */
     char cgroup_reason[96];  /* why it is not in force, "" when it is */
     struct bh_proc owner;    /* who asked for the job, while owner_known */
     bool owner_known;
@@ -120,8 +122,14 @@ int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag);
 void bh_loop_make_cgroup(struct bh_loop *loop);
 /* Whether the kernel itself holds the job below its emergency band. */
 bool bh_loop_kernel_enforced(const struct bh_loop *loop);
+/* What it does so with, and the brake, for the report; "" for nothing. */
+const char *bh_loop_mechanism(const struct bh_loop *loop);
 /* After the limits changed. */
 void bh_loop_follow_limits(struct bh_loop *loop);
+/* With a brake: brings the next reading forward where memory.high was reached again. */
+void bh_loop_watch_brake(struct bh_loop *loop);
+/* Lifts the brake once the policy has begun to act; nothing before. */
+void bh_loop_let_brake_go(struct bh_loop *loop);
 /* The kernel's own evidence that it killed for want of memory since launch. */
 bool bh_loop_kernel_killed(const struct bh_loop *loop);
 /* One wait and what follows from it. Returns false when the run is over: the tree is empty or given

@@ -52,6 +52,7 @@ static void note_config(struct bh_loop *one)
     config->kill_wait_ns = spec->kill_wait_ns;
     config->emergency_action = spec->emergency_action;
     config->growth_kill = policy->growth_kill;
+    config->brake = spec->brake;
     config->stop_signal = spec->stop_signal;
     config->first_request_id = policy->first_request_id;
     config->record = spec->record;
@@ -84,10 +85,11 @@ static void note_host(struct bh_loop *one, const struct bh_platform_host *facts)
     host->available_bytes = facts->available_bytes;
     host->boundary = bh_loop_kernel_enforced(one) ? BH_BOUNDARY_KERNEL : BH_BOUNDARY_SAMPLED;
     host->cgroup = one->cgroup.made;
-    copy_text(host->mechanism, sizeof host->mechanism,
-              bh_loop_kernel_enforced(one) ? "cgroup_v2 memory.max" : "");
+    copy_text(host->mechanism, sizeof host->mechanism, bh_loop_mechanism(one));
+    host->brake = one->braked;
     copy_text(host->metric, sizeof host->metric,
-              one->cgroup.memory ? "cgroup anon + shmem + pagetables + swap" : facts->metric);
+              one->cgroup.memory ? "cgroup anon + shmem + pagetables + swap + hugetlb"
+                                 : facts->metric);
     copy_text(host->metric_note, sizeof host->metric_note, facts->metric_note);
     copy_text(host->cgroup_reason, sizeof host->cgroup_reason, one->cgroup_reason);
     host->outer_limit_bytes = facts->outer_limit_bytes;

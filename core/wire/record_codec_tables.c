@@ -37,6 +37,7 @@ static const struct bh_field config_fields[] = {
     F(28, TEXT, config.executable),
     F(29, UNSIGNED, config.argument_count),
     F(30, TEXT, config.correlation),
+    F(31, BOOL, config.brake),
 };
 
 static const struct bh_field host_fields[] = {
@@ -61,6 +62,7 @@ static const struct bh_field host_fields[] = {
     F(19, TEXT, host.package_version),
     F(20, TEXT, host.boot_id),
     F(21, BOOL, host.runtime_on_disk),
+    F(22, BOOL, host.brake),
 };
 
 static const struct bh_field launched_fields[] = {

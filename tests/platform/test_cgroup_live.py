@@ -14,6 +14,18 @@ import bulkhead_fixture as fixture
 SUPERVISE = str(fixture.BIN / "bulkhead-supervise")
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 MIB = 1 << 20
+READ_A_LARGE_FILE = ("import os, tempfile\n"
+                     "with tempfile.NamedTemporaryFile(dir='/var/tmp') as f:\n"
+                     " for _ in range(256): f.write(os.urandom(1 << 20))\n"
+                     " f.flush()\n"
+                     " for _ in range(3):\n"
+                     "  f.seek(0)\n"
+                     "  while f.read(1 << 20): pass\n")
+HUGE_PRIVATE = "mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000"  # MAP_HUGETLB
+HUGE_SHARED = "mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | 0x40000"
+MAP_HUGE = ("import mmap, os, time\n"
+            "m = mmap.mmap(-1, {pages} << 21, flags={flags})\n"
+            "for i in range({pages}): m[i << 21] = 1; time.sleep(0.005)\n")
 
 
 class Run:
@@ -87,14 +99,7 @@ class Ring(unittest.TestCase):
         self.assertEqual(run.report["outcome"]["cause"], "limit_exceeded")
 
     def test_page_cache_is_not_charged(self):
-        source = ("import os, tempfile\n"
-                  "with tempfile.NamedTemporaryFile(dir='/var/tmp') as f:\n"
-                  " for _ in range(256): f.write(os.urandom(1 << 20))\n"
-                  " f.flush()\n"
-                  " for _ in range(3):\n"
-                  "  f.seek(0)\n"
-                  "  while f.read(1 << 20): pass\n")
-        run = self.run_python("128MiB", source)
+        run = self.run_python("128MiB", READ_A_LARGE_FILE)
         self.assertEqual(run.code, 0, run.done.stderr)
         self.assertLess(run.report["peaks"]["sampled"]["aggregate"]["value"], 100 * MIB)
 
@@ -123,6 +128,72 @@ class Ring(unittest.TestCase):
         self.assertEqual(run.code, 75, run.done.stderr)
         self.assertEqual(run.report["outcome"]["emptiness"], "proven")
         self.assertEqual(run.report["outcome"]["survivor_count"], 0)
+
+    def test_a_brake_turns_a_leap_into_a_stop_in_good_order(self):
+        # without it the wall kills this one before it can be asked; held up at the limit it is asked, and answers
+        source = ("import os, signal\n"
+                  "signal.signal(signal.SIGTERM, lambda *a: os._exit(7))\n"
+                  "held = []\n"
+                  "while True: held.append(bytearray(b'x') * (1 << 20))\n")
+        run = self.run_python("128MiB", source, "--brake", "--grace", "20s")
+        self.assertEqual(run.code, 75, run.done.stderr)
+        self.assertTrue(run.report["capabilities"]["brake"])
+        self.assertIn("memory.high", run.report["host"]["boundary_mechanism"])
+        self.assertEqual(run.report["outcome"]["cause"], "limit_exceeded")
+        self.assertEqual([s["signal"] for s in run.report["signals"]], ["SIGTERM"])
+        self.assertEqual(run.report["outcome"]["child_status"]["exit_code"], 7)
+
+    def test_a_braked_job_can_still_save(self):
+        # a job that is held up needs some 20 s for this; the brake is let go when it is asked to end
+        with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bulkhead-save-") as directory:
+            path = os.path.join(directory, "save")
+            source = ("import os, signal\n"
+                      "def save(*a):\n"
+                      f" with open('{path}', 'wb') as f:\n"
+                      "  for _ in range(64): f.write(b'y' * (1 << 20))\n"
+                      " os._exit(7)\n"
+                      "signal.signal(signal.SIGTERM, save)\n"
+                      "held = []\n"
+                      "while True: held.append(bytearray(b'x') * (1 << 20))\n")
+            run = self.run_python("256MiB", source, "--brake", "--grace", "60s")
+            self.assertEqual(run.report["outcome"]["child_status"]["exit_code"], 7, run.done.stderr)
+            self.assertEqual(os.path.getsize(path), 64 * MIB)
+            self.assertEqual(run.report["outcome"]["cause"], "limit_exceeded")
+
+    def test_page_cache_at_the_brake_is_no_breach(self):
+        run = self.run_python("128MiB", READ_A_LARGE_FILE, "--brake")
+        self.assertEqual(run.code, 0, run.done.stderr)
+        self.assertTrue(run.report["capabilities"]["brake"])
+        self.assertEqual(run.report["signals"], [])
+        self.assertLess(run.report["peaks"]["sampled"]["aggregate"]["value"], 100 * MIB)
+
+    def huge_pages(self, count):
+        """Reserves so many pages of 2 MiB for the test, or skips it."""
+        pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
+        try:
+            before = int(pool.read_text())
+            pool.write_text(str(before + count))
+        except OSError as error:
+            self.skipTest(f"no huge pages can be reserved: {error}")
+        self.addCleanup(pool.write_text, str(before))
+        if int(pool.read_text()) < before + count:
+            self.skipTest("there is too little memory in one piece for huge pages")
+
+    def test_huge_pages_are_charged(self):
+        self.huge_pages(120)
+        run = self.run_python("128MiB", MAP_HUGE.format(flags=HUGE_PRIVATE, pages=110) + "time.sleep(30)\n")
+        self.assertEqual(run.code, 75, run.done.stderr)
+        self.assertGreater(run.report["peaks"]["sampled"]["aggregate"]["value"], 128 * MIB)
+
+    def test_shared_huge_pages_are_charged_once(self):
+        self.huge_pages(60)
+        workers = "for _ in range(4):\n if os.fork() == 0: time.sleep(4); os._exit(sum(m[::1 << 21]) != 50)\n"
+        run = self.run_python("200MiB", MAP_HUGE.format(flags=HUGE_SHARED, pages=50) + workers +
+                              "bad = [os.wait()[1] for _ in range(4)]\nassert not any(bad), bad\n")
+        self.assertEqual(run.code, 0, run.done.stderr)
+        peak = run.report["peaks"]["sampled"]["aggregate"]["value"]
+        self.assertGreater(peak, 100 * MIB)
+        self.assertLess(peak, 150 * MIB)
 
     def test_emergency_term_leaves_the_wall_away(self):
         run = Run("--limit", "128MiB", "--emergency-action", "term", "--", "true")

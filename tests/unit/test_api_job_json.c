@@ -33,7 +33,7 @@ static void takes_everything(void **state)
         "\"record\":{\"enabled\":true,\"max_entries\":5,\"min_size\":\"1KiB\",\"stacks\":\"all\","
         "\"depth\":8,\"trace_max_bytes\":\"1GiB\"},\"labels\":{\"team\":\"vision\"},"
         "\"on_server_exit\":\"terminate\",\"owner\":{\"pid\":77},\"on_owner_exit\":\"stop\","
-        "\"force\":true}";
+        "\"force\":true,\"brake\":true}";
     struct bh_launch_request launch;
     struct bh_problem problem;
     (void)state;
@@ -64,6 +64,7 @@ static void takes_everything(void **state)
     assert_int_equal(spec->depth, 8);
     assert_true(spec->min_size_bytes == 1024);
     assert_true(spec->end_with_server && spec->stop_with_owner && spec->force);
+    assert_true(spec->brake);
     assert_int_equal(spec->owner_pid, 77);
     bh_launch_done(&launch);
 }
@@ -75,6 +76,7 @@ static void defaults_record_and_enforce(void **state)
     (void)state;
     assert_int_equal(read_text("{\"command\":[\"a\"],\"limit\":1000000000}", &launch, &problem), 0);
     assert_true(launch.spec.record);
+    assert_false(launch.spec.brake);
     assert_int_equal(launch.spec.mode, BH_MODE_ENFORCE);
     assert_int_equal(launch.spec.stop_signal, 15);
     bh_launch_done(&launch);
@@ -104,6 +106,7 @@ static const struct refusal refusals[] = {
     {"{\"command\":[\"a\"]}", BH_E_MODE_MISSING, "/limit"},
     {"{\"limit\":\"1GiB\"}", BH_E_MISSING_MEMBER, "/command"},
     {"{\"command\":[],\"limit\":\"1GiB\"}", BH_E_INVALID_VALUE, "/command"},
+    {"{\"command\":[\"a\"],\"limit\":\"1GiB\",\"brake\":1}", BH_E_INVALID_VALUE, "/brake"},
     {"{\"command\":\"a\",\"limit\":\"1GiB\"}", BH_E_INVALID_VALUE, "/command"},
     {"{\"command\":[\"\"],\"limit\":\"1GiB\"}", BH_E_INVALID_VALUE, "/command/0"},
     {"{\"command\":[\"a\",1],\"limit\":\"1GiB\"}", BH_E_INVALID_VALUE, "/command/1"},
@@ -196,8 +199,8 @@ static void written_spec_reads_the_same(void **state)
     assert_int_equal(
         read_text(
             "{\"command\":[\"a\",\"b\"],\"limit\":\"1GiB\",\"name\":\"x\",\"wall_time\":\"3s\","
-            "\"checkpoint\":{\"protocol\":\"mgcp\"},\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"m\"}"
-            "}",
+            "\"checkpoint\":{\"protocol\":\"mgcp\"},\"env\":{\"K\":\"v\"},\"labels\":{\"l\":\"m\"},"
+            "\"brake\":true}",
             &first, &problem),
         0);
     bh_job_json_write(&first.spec, &body);
@@ -210,6 +213,7 @@ static void written_spec_reads_the_same(void **state)
     assert_true(second.spec.wall_time_ns == first.spec.wall_time_ns);
     assert_int_equal(second.spec.checkpoint_kind, BH_CHECKPOINT_PROTOCOL);
     assert_string_equal(second.spec.env[0].value, "v");
+    assert_true(second.spec.brake);
     bh_launch_done(&first);
     bh_launch_done(&second);
     bh_bytes_done(&body);

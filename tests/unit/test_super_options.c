@@ -80,10 +80,11 @@ static void test_everything(void **state)
     assert_int_equal(options.spec.stop_signal, SIGINT);
     assert_true(options.spec.record && options.quiet && options.json);
     accept("run --limit 1GiB --checkpoint-timeout 30s --grace-per-gib 0s --emergency-action term "
-           "--run-dir /tmp/a --report b.json --stacks all --depth 64 -- x",
+           "--brake --run-dir /tmp/a --report b.json --stacks all --depth 64 -- x",
            &options);
     assert_int_equal(options.spec.checkpoint_kind, BH_CHECKPOINT_PROTOCOL);
     assert_int_equal(options.spec.emergency_action, BH_EMERGENCY_TERM);
+    assert_true(options.spec.brake);
     assert_int_equal(options.spec.stacks, BH_STACKS_ALL);
     assert_string_equal(options.run_dir, "/tmp/a");
     assert_string_equal(options.report, "b.json");

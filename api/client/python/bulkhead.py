@@ -138,7 +138,7 @@ class Client:
         return json.loads(text) if text else None
 
     def launch(self, command, limit=None, **spec) -> "Job":
-        """Starts a job. Members of the spec as in the API: mode, name, cwd, env, wall_time, stop, …
+        """Starts a job. Members of the spec as in the API: mode, name, cwd, env, wall_time, stop, brake, …
 
         cwd defaults to the current directory, as people expect from a notebook or a shell.
         """
@@ -362,6 +362,8 @@ def _cmd_run(client: Client, args) -> int:
             spec[member] = getattr(args, member)
     if args.stop_signal:
         spec["stop"] = {"signal": args.stop_signal}
+    if args.brake:
+        spec["brake"] = True
     if args.no_record:
         spec["record"] = False
     job = client.launch(command, limit=args.limit, **spec)
@@ -459,6 +461,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--name")
     sub.add_argument("--wall-time", dest="wall_time", help="2h, 30m")
     sub.add_argument("--stop-signal", dest="stop_signal", help="SIGINT for mlx_lm.server")
+    sub.add_argument("--brake", action="store_true", help="let the kernel hold it up at the limit, where it can")
     sub.add_argument("--no-record", action="store_true", help="do not record allocator events")
     sub.add_argument("-d", "--detach", action="store_true", help="print the id and return")
     sub.add_argument("command", nargs=argparse.REMAINDER, help="-- program arguments…")

@@ -128,6 +128,13 @@ class Command(WithServer):
         self.assertIn("3g", done.stderr)
         self.assertEqual(self.bulkhead("run", "--limit", "1GiB").returncode, 64)
 
+    def test_a_brake_reaches_the_spec_and_the_report(self):
+        for options, wanted in (((), False), (("--brake",), True)):
+            done = self.bulkhead("run", "-d", "--limit", "64MiB", *options, "--", "true")
+            job = self.client.job(done.stdout.strip()).wait(timeout=30)
+            self.assertEqual(self.client.request("GET", f"/v1/jobs/{job.id}/spec")["brake"], wanted)
+            self.assertEqual(job.report()["configuration"]["brake"], wanted)
+
     def test_run_says_75_when_the_limit_stopped_it(self):
         code = "import time\nheld = []\nwhile True:\n held.append(bytearray(b'x' * (4 << 20))); time.sleep(0.01)"
         done = self.bulkhead("run", "--limit", "128MiB", "--", "/usr/bin/python3", "-c", code)

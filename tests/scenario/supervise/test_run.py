@@ -98,6 +98,17 @@ class Limits(unittest.TestCase):
                    command=[PYTHON, "-c", HOLD, "300"])
         self.assertEqual([(s["signal"], s["reason"]) for s in done.report["signals"]], [("SIGTERM", "emergency")])
 
+    def test_a_brake_is_told_apart_from_a_wish(self):
+        done = run("--limit", "1GiB", "--brake", command=["true"])
+        self.assertEqual(done.code, 0, done.err)
+        self.assertTrue(done.report["configuration"]["brake"])
+        had = done.report["capabilities"]
+        self.assertEqual(had["brake"], "memory.high" in (done.report["host"]["boundary_mechanism"] or ""))
+        if not had["brake"]:  # most hosts: then it is said why
+            self.assertTrue(had["cgroup_reason"])
+        without = run("--limit", "1GiB", command=["true"]).report
+        self.assertFalse(without["configuration"]["brake"] or without["capabilities"]["brake"])
+
     def test_stop_signal_of_the_spec(self):
         done = run("--limit", "100MiB", "--stop-signal", "SIGINT", command=[PYTHON, "-c", GROW, "400"])
         self.assertEqual(done.report["signals"][0]["signal"], "SIGINT")
