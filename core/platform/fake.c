@@ -92,7 +92,9 @@ uint64_t bh_fake_anon(const struct bh_fake *fake, const struct bh_fake_process *
 
 static struct bh_mono now(void *self)
 {
-    return ((struct bh_fake *)self)->clock;
+    struct bh_fake *fake = self;
+    fake->clock.ns += fake->call_ns;
+    return fake->clock;
 }
 
 static int launch(void *self, const struct bh_launch *request, int *ret_pid, struct bh_diag *diag)

@@ -50,6 +50,7 @@ struct bh_fake_step {
 
 struct bh_fake {
     struct bh_mono clock;
+    uint64_t call_ns; /* the clock moves this much whenever somebody looks at it */
     uint64_t cpu_ns;
     struct bh_fake_process processes[BH_FAKE_PROCESSES];
     size_t count;

@@ -266,10 +266,12 @@ static void watch_owner(struct bh_loop *loop)
 static void watch_server(struct bh_loop *loop, struct bh_mono now)
 {
     struct bh_policy_event event = {.kind = BH_POLICY_EVENT_STOP_REQUEST,
-                                    .at_ns = bh_loop_policy_time(loop, now),
                                     .stop = BH_POLICY_STOP_TERM};
-    if (loop->empty || !bh_server_watch_gone(&loop->server, event.at_ns))
+    if (loop->empty || !bh_server_watch_gone(&loop->server, bh_loop_policy_time(loop, now)))
         return;
+    /* the turn began before this turn's sample was processed: its time would be one that goes back
+     */
+    event.at_ns = bh_loop_policy_time(loop, loop->os->now(loop->os->self));
     if (!loop->policy.started && loop->policy.current != BH_POLICY_STATE_EMERGENCY)
         bh_loop_feed(loop, &event);
 }

@@ -252,10 +252,13 @@ static void take_again(void *context)
 
 /* on_server_exit: terminate. A server that comes back in time keeps its job; the second absence is
  * counted from its own beginning. */
-static void test_server_that_is_gone(void **state)
+static void server_that_is_gone(enum bh_mode mode)
 {
-    (void)state;
     struct fixture *fixture = fixture_new();
+    fixture->spec.mode = mode;
+    if (mode == BH_MODE_OBSERVE)
+        fixture->spec.limit_bytes = 0;
+    fixture->fake.call_ns = 100; /* as a real one: what comes later in a turn is later */
     char folder[] = "/tmp/server-watch-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/server.lock", folder);
@@ -279,6 +282,13 @@ static void test_server_that_is_gone(void **state)
     (void)unlink(path);
     (void)rmdir(folder);
     fixture_free(fixture);
+}
+
+static void test_server_that_is_gone(void **state)
+{
+    (void)state;
+    server_that_is_gone(BH_MODE_ENFORCE);
+    server_that_is_gone(BH_MODE_OBSERVE);
 }
 
 static void test_observe_never_stops(void **state)
