@@ -258,6 +258,8 @@ int bh_platform_mrelease(int pid, uint64_t start_token);
  * (BH_E_NOT_FOUND gone, BH_E_PERMISSION). May wait for the process's own locks: not for the loop.
  */
 int bh_platform_maps_file(int pid, uint64_t start_token, const char *start);
+/* Processes of a group, zombies too, wherever they are. BH_E_TOO_LONG: the first ones are given. */
+int bh_platform_group_members(int group, int *ret_pids, size_t capacity, size_t *ret_count);
 /* Start token of a live process; BH_E_NOT_FOUND. */
 int bh_platform_start_token(int pid, uint64_t *ret_token);
 /* Closes every open descriptor from first to last, or has it closed at the next exec. After a fork,

@@ -67,6 +67,15 @@ int bh_platform_maps_file(int pid, uint64_t start_token, const char *start)
     return BH_E_UNSUPPORTED;
 }
 
+int bh_platform_group_members(int group, int *ret_pids, size_t capacity, size_t *ret_count)
+{
+    (void)group;
+    (void)ret_pids;
+    (void)capacity;
+    *ret_count = 0;
+    return BH_E_UNSUPPORTED;
+}
+
 int bh_platform_dir_path(int dirfd, char *ret_path, size_t size)
 {
     (void)dirfd;

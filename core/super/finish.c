@@ -46,14 +46,11 @@ void bh_finish_lost(struct bh_store *store, const struct bh_job_spec *spec,
         return;
     struct bh_status status;
     bool has_status = store->queue && bh_queue_status(store->queue, &status);
-    struct bh_observed charge = {BH_VALUE_UNKNOWN, 0};
-    if (has_status)
-        charge = status.charge;
     bool proven = reboot; /* nothing outlives the machine */
     store->other_boot = reboot;
     uint32_t left = 0;
     if (!reboot)
-        left = bh_lost_stop(store, spec, members, count, charge, &proven);
+        left = bh_lost_stop(store, spec, members, count, has_status ? &status : NULL, &proven);
     if (store->has_outcome) /* the decider's own, found while its queue was emptied */
         return;
     struct bh_outcome_facts facts = {

@@ -9,10 +9,10 @@
 
 #include "core/base/io.h"
 #include "core/base/text.h"
-#include "core/base/wide.h"
 #include "core/platform/platform.h"
 
-#define LOOK_NS (5 * BH_NS_PER_MS)
+#define LOOK_NS   (5 * BH_NS_PER_MS)
+#define SAMPLE_NS (50 * BH_NS_PER_MS)
 
 struct ladder {
     struct bh_store *store;
@@ -20,6 +20,13 @@ struct ladder {
     struct bh_queue_member *members; /* BH_QUEUE_MEMBERS places */
     size_t count;
     struct bh_cgroup group; /* the job's own; made = false: none */
+    int process_group;      /* the root's, 0 = not known */
+    struct bh_policy_config config;
+    struct bh_policy_state policy;
+    uint64_t zero_ns;         /* the policy's time 0; moves with what a sleep leaves out */
+    struct bh_mono looked_at; /* last look */
+    struct bh_mono next_sample;
+    bool killing, given_up;
 };
 
 static bool alive(const struct bh_queue_member *member)
@@ -50,8 +57,8 @@ static void forget_dead(struct ladder *ladder)
 static void add_pid(struct ladder *ladder, int pid)
 {
     uint64_t token = 0;
-    if (pid <= 1 || ladder->count == BH_QUEUE_MEMBERS || bh_platform_start_token(pid, &token) < 0 ||
-        known(ladder, (uint32_t)pid, token))
+    if (pid <= 1 || pid == (int)getpid() || ladder->count == BH_QUEUE_MEMBERS ||
+        bh_platform_start_token(pid, &token) < 0 || known(ladder, (uint32_t)pid, token))
         return;
     ladder->members[ladder->count++] =
         (struct bh_queue_member){.start_token = token, .pid = (uint32_t)pid};
@@ -71,8 +78,20 @@ static void open_group(struct ladder *ladder)
         bh_io_open_dir(AT_FDCWD, (const char *)path.data, &group->dir_fd, NULL) == BH_OK) {
         group->made = true;
         group->kill = faccessat(group->dir_fd, "cgroup.kill", W_OK, 0) == 0;
+        group->stat_fd = openat(group->dir_fd, "memory.stat", O_RDONLY | O_CLOEXEC);
+        group->swap_fd = openat(group->dir_fd, "memory.swap.current", O_RDONLY | O_CLOEXEC);
+        group->memory = group->stat_fd >= 0;
     }
     bh_bytes_done(&path);
+}
+
+static void close_group(struct ladder *ladder)
+{
+    const int fds[] = {ladder->group.dir_fd, ladder->group.stat_fd, ladder->group.swap_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    }
 }
 
 /* Everyone in it, also those that left the tree. */
@@ -124,6 +143,37 @@ static void add_children(struct ladder *ladder, const struct bh_platform *os,
         add_pid(ladder, pids[i]);
 }
 
+/* Whether the job's process group is still the job's: one whom we know to be a member is in it. A
+ * group's number is not given anew while somebody is. */
+static bool group_is_ours(const struct ladder *ladder)
+{
+    const struct bh_platform *os = bh_platform_host();
+    bool ours = false;
+    for (size_t i = 0; i < ladder->count && !ours && ladder->process_group > 1; i++) {
+        struct bh_proc proc;
+        struct bh_proc_facts facts;
+        if (os->proc_open(os->self, (int)ladder->members[i].pid, &proc, &facts) < 0)
+            continue;
+        ours = proc.start_token == ladder->members[i].start_token &&
+               facts.group == ladder->process_group;
+        os->proc_close(os->self, &proc);
+    }
+    return ours;
+}
+
+/* Orphans of the job that stayed in its process group: init's children by now, no list of ours
+ * leads to them. */
+static void add_process_group(struct ladder *ladder)
+{
+    static int pids[BH_QUEUE_MEMBERS];
+    size_t found = 0;
+    if (!group_is_ours(ladder))
+        return;
+    (void)bh_platform_group_members(ladder->process_group, pids, BH_QUEUE_MEMBERS, &found);
+    for (size_t i = 0; i < found; i++)
+        add_pid(ladder, pids[i]);
+}
+
 /* Before anyone is killed: children of a killed parent go to init and out of sight. */
 static void find_descendants(struct ladder *ladder)
 {
@@ -133,9 +183,28 @@ static void find_descendants(struct ladder *ladder)
         add_children(ladder, os, &ladder->members[i]);
 }
 
+/* ---- signals ---- */
+
+static void send(const struct ladder *ladder, int signal, struct bh_record_signal *words)
+{
+    for (size_t i = 0; i < ladder->count; i++) {
+        const struct bh_queue_member *member = &ladder->members[i];
+        int result = bh_platform_signal_exact((int)member->pid, member->start_token,
+                                              member->identity, signal);
+        if (result == BH_OK) {
+            words->reached++;
+            words->result = BH_SIGNAL_DELIVERED;
+        } else if (result != BH_E_NOT_FOUND && words->reached == 0) {
+            words->result =
+                result == BH_E_PERMISSION ? BH_SIGNAL_PERMISSION_DENIED : BH_SIGNAL_FAILED;
+        }
+    }
+}
+
 static void signal_all(struct ladder *ladder, int signal, const char *reason)
 {
     struct bh_record record;
+    struct bh_record_signal ignored = {0};
     memset(&record, 0, sizeof record);
     record.kind = BH_RECORD_SIGNAL;
     record.at = bh_store_now(ladder->store);
@@ -143,85 +212,208 @@ static void signal_all(struct ladder *ladder, int signal, const char *reason)
     record.signal.target = BH_TARGET_TREE;
     record.signal.result = BH_SIGNAL_PROCESS_MISSING;
     (void)strncpy(record.signal.reason, reason, sizeof record.signal.reason - 1);
-    for (size_t i = 0; i < ladder->count; i++) {
-        const struct bh_queue_member *member = &ladder->members[i];
-        int result = bh_platform_signal_exact((int)member->pid, member->start_token,
-                                              member->identity, signal);
-        if (result == BH_OK) {
-            record.signal.reached++;
-            record.signal.result = BH_SIGNAL_DELIVERED;
-        } else if (result != BH_E_NOT_FOUND && record.signal.reached == 0) {
-            record.signal.result =
-                result == BH_E_PERMISSION ? BH_SIGNAL_PERMISSION_DENIED : BH_SIGNAL_FAILED;
-        }
-    }
+    send(ladder, signal, &record.signal);
+    if (signal != SIGKILL) /* who is stopped acts on nothing but KILL */
+        send(ladder, SIGCONT, &ignored);
     bh_store_add(ladder->store, &record);
 }
 
-/* Waits until nobody is left or the time is over; keeps emptying the queue meanwhile. */
-static bool wait_empty(struct ladder *ladder, uint64_t ns)
+static void kill_all(struct ladder *ladder, const char *reason)
 {
-    uint64_t end = bh_clock_mono().ns + ns;
-    for (;;) {
-        (void)bh_store_take(ladder->store);
-        forget_dead(ladder);
-        if (ladder->count == 0 && (!ladder->group.made || group_empty(ladder)))
-            return true;
-        if (bh_clock_mono().ns >= end)
-            return false;
-        struct timespec pause = {.tv_nsec = (long)LOOK_NS};
-        (void)nanosleep(&pause, NULL);
-        find_descendants(ladder);
+    const struct bh_platform *os = bh_platform_host();
+    ladder->killing = true;
+    add_process_group(ladder);
+    group_kill(ladder);
+    /* at once for everybody in it: one that forks on cannot be ahead of that */
+    if (group_is_ours(ladder))
+        (void)os->signal_group(os->self, ladder->process_group, SIGKILL);
+    signal_all(ladder, SIGKILL, reason);
+}
+
+/* ---- what is held ---- */
+
+static bool member_charge(const struct bh_platform *os, const struct bh_queue_member *member,
+                          uint64_t *total)
+{
+    struct bh_proc proc;
+    struct bh_proc_facts facts;
+    struct bh_proc_rest rest = {0};
+    if (os->proc_open(os->self, (int)member->pid, &proc, &facts) < 0)
+        return false;
+    bool good =
+        proc.start_token == member->start_token && os->proc_rest(os->self, &proc, &rest) == BH_OK;
+    os->proc_close(os->self, &proc);
+    *total += rest.anon_bytes + rest.rest_bytes;
+    return good;
+}
+
+/* The plain sum, or the group's own: whether it falls is all that is asked here, and a shared page
+ * that counts twice does so before and after. */
+static bool read_charge(const struct ladder *ladder, uint64_t *ret_bytes)
+{
+    const struct bh_platform *os = bh_platform_host();
+    if (ladder->group.memory)
+        return os->cgroup_charge(os->self, &ladder->group, ret_bytes) == BH_OK;
+    uint64_t total = 0;
+    bool whole = true;
+    for (size_t i = 0; i < ladder->count; i++)
+        whole = (member_charge(os, &ladder->members[i], &total) || !alive(&ladder->members[i])) &&
+                whole;
+    *ret_bytes = total;
+    return whole;
+}
+
+/* ---- the policy's ladder ---- */
+
+static const char *kill_reason(const struct bh_policy_event *event, bool again)
+{
+    if (event->kind == BH_POLICY_EVENT_TICK)
+        return again ? "retry" : "grace_expired";
+    return event->kind == BH_POLICY_EVENT_STOP_REQUEST ? "retry" : "emergency";
+}
+
+static void step(struct ladder *ladder, const struct bh_policy_event *event)
+{
+    struct bh_policy_actions actions;
+    bool again = ladder->policy.kill_sent;
+    bh_policy_step(&ladder->config, &ladder->policy, event, &actions);
+    for (unsigned i = 0; i < actions.count; i++) {
+        const struct bh_policy_action *action = &actions.items[i];
+        if (action->kind == BH_POLICY_ACTION_SEND_TERM)
+            signal_all(ladder, ladder->spec->stop_signal, bh_policy_reason_name(action->reason));
+        else if (action->kind == BH_POLICY_ACTION_SEND_KILL)
+            kill_all(ladder, kill_reason(event, again));
+        else if (action->kind == BH_POLICY_ACTION_REPORT_SUPERVISOR_ERROR)
+            ladder->given_up = true;
     }
 }
 
-/* The grace of core/model/policy.md, section 6, without progress. */
-static uint64_t grace_ns(const struct bh_job_spec *spec, struct bh_observed charge)
+static uint64_t policy_now(const struct ladder *ladder)
 {
-    uint64_t bytes = charge.status == BH_VALUE_AVAILABLE ? charge.value : 0;
-    bh_u128 grace =
-        (bh_u128)spec->grace_base_ns + (bh_u128)spec->grace_per_gib_ns * bytes / (1u << 30);
-    return grace < spec->grace_max_ns ? (uint64_t)grace : spec->grace_max_ns;
+    uint64_t now = bh_clock_mono().ns;
+    return now > ladder->zero_ns ? now - ladder->zero_ns : 0;
 }
 
-static uint32_t run_ladder(struct ladder *ladder, struct bh_observed charge)
+static void feed_sample(struct ladder *ladder, bool known, uint64_t bytes)
 {
-    const struct bh_job_spec *spec = ladder->spec;
-    forget_dead(ladder);
+    struct bh_policy_event event = {.kind = BH_POLICY_EVENT_SAMPLE, .at_ns = policy_now(ladder)};
+    event.sample.captured_at_ns = event.at_ns;
+    event.sample.bytes = bytes;
+    event.sample.has_bytes = known;
+    step(ladder, &event);
+}
+
+/* Grace, its extension while memory falls, KILL and its repetition are the policy's, as in a run.
+ * What decides about limits is out of it: nobody may be killed here for a plain sum. */
+static void begin_policy(struct ladder *ladder, struct bh_observed charge)
+{
+    uint64_t bytes = 0;
+    bh_run_policy_config(ladder->spec, &ladder->config);
+    ladder->config.mode = BH_POLICY_MODE_ENFORCE;
+    ladder->config.bands = (struct bh_policy_bands){.recovery_bytes = BH_POLICY_MAX - 3,
+                                                    .warning_bytes = BH_POLICY_MAX - 2,
+                                                    .limit_bytes = BH_POLICY_MAX - 1,
+                                                    .emergency_bytes = BH_POLICY_MAX};
+    ladder->config.max_unusable = UINT32_MAX;
+    ladder->config.wall_time_ns = 0;
+    ladder->config.checkpoint_timeout_ns = 0;
+    bh_policy_start(&ladder->config, &ladder->policy);
+    ladder->looked_at = bh_clock_mono();
+    ladder->zero_ns = ladder->looked_at.ns;
+    if (read_charge(ladder, &bytes))
+        feed_sample(ladder, true, bytes);
+    else if (charge.status == BH_VALUE_AVAILABLE)
+        feed_sample(ladder, true, charge.value);
+}
+
+/* A lid that was closed is no time that the job had. */
+static void notice_gap(struct ladder *ladder)
+{
+    struct bh_mono now = bh_clock_mono();
+    uint64_t passed = now.ns - ladder->looked_at.ns;
+    if (passed > ladder->config.max_sample_age_ns + LOOK_NS)
+        ladder->zero_ns += passed - ladder->config.max_sample_age_ns;
+    ladder->looked_at = now;
+}
+
+/* Whoever appeared since the KILL: a tree that forks never waits for the next one. */
+static void kill_newcomers(const struct ladder *ladder)
+{
+    struct bh_record_signal ignored = {0};
+    if (ladder->killing)
+        send(ladder, SIGKILL, &ignored);
+}
+
+static bool nobody_left(const struct ladder *ladder)
+{
+    return ladder->count == 0 && (!ladder->group.made || group_empty(ladder));
+}
+
+static void look(struct ladder *ladder)
+{
+    uint64_t deadline_ns, bytes = 0;
+    notice_gap(ladder);
     find_descendants(ladder);
-    if (ladder->count == 0 && (!ladder->group.made || group_empty(ladder)))
+    kill_newcomers(ladder);
+    if (!ladder->killing && ladder->looked_at.ns >= ladder->next_sample.ns) {
+        add_process_group(ladder);
+        bool known = read_charge(ladder, &bytes);
+        feed_sample(ladder, known, bytes);
+        ladder->next_sample.ns = ladder->looked_at.ns + SAMPLE_NS;
+    }
+    struct bh_policy_event tick = {.kind = BH_POLICY_EVENT_TICK, .at_ns = policy_now(ladder)};
+    if (bh_policy_next_deadline(&ladder->config, &ladder->policy, &deadline_ns) &&
+        tick.at_ns >= deadline_ns)
+        step(ladder, &tick);
+}
+
+/* killed: the decider was past asking. */
+static uint32_t run_ladder(struct ladder *ladder, struct bh_observed charge, bool killed)
+{
+    forget_dead(ladder);
+    add_process_group(ladder);
+    find_descendants(ladder);
+    if (nobody_left(ladder))
         return 0;
-    signal_all(ladder, spec->stop_signal, "supervisor_fault");
-    if (wait_empty(ladder, grace_ns(spec, charge)))
-        return 0;
-    uint64_t end = bh_clock_mono().ns + spec->kill_wait_ns;
-    const char *reason = "grace_expired";
-    while (bh_clock_mono().ns < end) {
-        group_kill(ladder);
-        signal_all(ladder, SIGKILL, reason);
-        if (wait_empty(ladder, spec->kill_retry_ns))
+    begin_policy(ladder, charge);
+    struct bh_policy_event event = {.kind = BH_POLICY_EVENT_SUPERVISOR_FAULT,
+                                    .at_ns = policy_now(ladder)};
+    if (killed) {
+        event.kind = BH_POLICY_EVENT_STOP_REQUEST;
+        event.stop = BH_POLICY_STOP_KILL;
+    }
+    step(ladder, &event);
+    while (!ladder->given_up) {
+        (void)bh_store_take(ladder->store); /* the queue is emptied meanwhile */
+        forget_dead(ladder);
+        if (nobody_left(ladder))
             return 0;
-        reason = "retry";
+        struct timespec pause = {.tv_nsec = (long)LOOK_NS};
+        (void)nanosleep(&pause, NULL);
+        look(ladder);
     }
     return ladder->count ? (uint32_t)ladder->count : 1; /* one that only the group knows of */
 }
 
 uint32_t bh_lost_stop(struct bh_store *store, const struct bh_job_spec *spec,
                       const struct bh_queue_member *members, size_t count,
-                      struct bh_observed charge, bool *ret_proven)
+                      const struct bh_status *status, bool *ret_proven)
 {
     struct ladder ladder = {.store = store, .spec = spec};
+    struct bh_observed unknown = {BH_VALUE_UNKNOWN, 0};
     *ret_proven = false;
     ladder.members = calloc(BH_QUEUE_MEMBERS, sizeof *ladder.members);
     if (!ladder.members)
-        return (uint32_t)count; /* 32 KiB not to be had: nothing can be claimed */
+        return (uint32_t)count; /* 128 KiB not to be had: nothing can be claimed */
     ladder.count = count < BH_QUEUE_MEMBERS ? count : BH_QUEUE_MEMBERS;
     memcpy(ladder.members, members, ladder.count * sizeof *members);
     open_group(&ladder);
-    uint32_t left = run_ladder(&ladder, charge);
+    if (status && status->root_pid != (int)getpgrp()) /* never our own */
+        ladder.process_group = status->root_pid;
+    uint32_t left = run_ladder(&ladder, status ? status->charge : unknown,
+                               status && status->policy_state == BH_POLICY_STATE_EMERGENCY);
     *ret_proven = left == 0 && group_empty(&ladder);
-    if (ladder.group.dir_fd >= 0)
-        (void)close(ladder.group.dir_fd);
+    close_group(&ladder);
     free(ladder.members);
     return left;
 }

@@ -163,6 +163,7 @@ static inline void run_dir_begin(struct run_dir *dir, int root_pid)
     struct bh_status status;
     fill_status(&status);
     status.root_pid = root_pid;
+    status.root_start_token = member.start_token;
     bh_queue_put_status(dir->state.queue, &status);
 }
 
@@ -193,9 +194,10 @@ static inline void run_dir_end(struct run_dir *dir)
     bh_queue_wake(dir->state.queue);
 }
 
-/* A process that is killed for the test; its own session, so that it is no child of the scribe.
- * When this returns it holds none of our descriptors (as after an exec): neither lock nor pipes. */
-static inline int run_dir_victim(bool ignores_term)
+/* A process that is stopped for the test; its own session, so that it is no child of the scribe.
+ * When this returns it holds none of our descriptors (as after an exec), neither lock nor pipes,
+ * and prepare has run in it; it then runs `live`, which does not return. */
+static inline int run_dir_process(void (*prepare)(void), void (*live)(void))
 {
     int ends[2];
     char byte;
@@ -204,19 +206,40 @@ static inline int run_dir_victim(bool ignores_term)
     pid_t pid = fork();
     if (pid == 0) {
         (void)setsid();
-        (void)signal(SIGTERM, ignores_term ? SIG_IGN : SIG_DFL);
         for (int fd = 3; fd < 256; fd++)
             if (fd != ends[1])
                 (void)close(fd);
+        prepare();
         (void)close(ends[1]);
-        for (;;)
-            (void)pause();
+        live();
+        _exit(99);
     }
     (void)close(ends[1]);
     if (read(ends[0], &byte, 1) != 0)
         abort();
     (void)close(ends[0]);
     return (int)pid;
+}
+
+static inline void run_dir_hear_term(void)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+}
+
+static inline void run_dir_ignore_term(void)
+{
+    (void)signal(SIGTERM, SIG_IGN);
+}
+
+static inline void run_dir_sleep(void)
+{
+    for (;;)
+        (void)pause();
+}
+
+static inline int run_dir_victim(bool ignores_term)
+{
+    return run_dir_process(ignores_term ? run_dir_ignore_term : run_dir_hear_term, run_dir_sleep);
 }
 
 #endif
