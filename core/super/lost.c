@@ -71,7 +71,12 @@ static void open_group(struct ladder *ladder)
     const struct bh_run *run = ladder->store->run;
     struct bh_cgroup *group = &ladder->group;
     struct bh_bytes path = {0};
-    *group = (struct bh_cgroup){.dir_fd = -1, .stat_fd = -1, .swap_fd = -1, .events_fd = -1};
+    *group = (struct bh_cgroup){.dir_fd = -1,
+                                .stat_fd = -1,
+                                .swap_fd = -1,
+                                .current_fd = -1,
+                                .events_fd = -1,
+                                .procs_fd = -1};
     if (run->runtime_fd >= 0 &&
         bh_io_read_file(run->runtime_fd, BH_RUN_CGROUP_NAME, sizeof group->path, &path, NULL) ==
             BH_OK &&
@@ -252,8 +257,12 @@ static bool member_charge(const struct bh_platform *os, const struct bh_queue_me
 static bool read_charge(const struct ladder *ladder, uint64_t *ret_bytes)
 {
     const struct bh_platform *os = bh_platform_host();
-    if (ladder->group.memory)
-        return os->cgroup_charge(os->self, &ladder->group, ret_bytes) == BH_OK;
+    if (ladder->group.memory) {
+        struct bh_cgroup_charge group = {0};
+        int result = os->cgroup_charge(os->self, &ladder->group, false, &group);
+        *ret_bytes = group.bytes;
+        return result == BH_OK;
+    }
     uint64_t total = 0;
     bool whole = true;
     for (size_t i = 0; i < ladder->count; i++)
