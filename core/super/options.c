@@ -37,12 +37,12 @@ static const struct option options[] = {
 
 /* Those that are not about the job. */
 static const char own_help[] =
-    "  --run-dir DIR            keep journal, report and trace here; default: a temporary "
+    "  --run-dir DIR                keep journal, report and trace here; default: a temporary "
     "directory\n"
-    "  --report FILE            write the report here as well\n"
-    "  --quiet                  no last line on standard error\n"
-    "  --json                   one JSON line per transition and signal on standard error\n"
-    "  --help                   this text\n";
+    "  --report FILE                write the report here as well\n"
+    "  --quiet                      no last line on standard error\n"
+    "  --json                       one JSON line per transition and signal on standard error\n"
+    "  --help                       this text\n";
 
 static const struct option *find(const char *name, size_t length)
 {
@@ -298,7 +298,7 @@ void bh_options_help(int fd)
         char left[48], line[256];
         (void)snprintf(left, sizeof left, "%s %s", options[i].name,
                        options[i].argument ? options[i].argument : "");
-        int n = snprintf(line, sizeof line, "  %-24s %s\n", left, options[i].help);
+        int n = snprintf(line, sizeof line, "  %-28s %s\n", left, options[i].help);
         if (n > 0)
             (void)bh_io_write_full(fd, line, (size_t)n);
     }
