@@ -83,8 +83,8 @@ static int bind_list(struct bh_store *store, const struct bh_store_filter *filte
                      sqlite3_stmt **ret_statement, struct bh_diag *diag)
 {
     if (filter->unfinished)
-        return bh_db_bind(&store->db, BH_STORE_SQL_JOB_LIST_UNFINISHED, ret_statement, diag, "i",
-                          (int64_t)filter->limit);
+        return bh_db_bind(&store->db, BH_STORE_SQL_JOB_LIST_UNFINISHED, ret_statement, diag, "ti",
+                          filter->before_id, (int64_t)filter->limit);
     return bh_db_bind(&store->db, BH_STORE_SQL_JOB_LIST, ret_statement, diag, "dtttti",
                       filter->state, filter->name, filter->before_id, filter->label_key,
                       filter->label_value, (int64_t)filter->limit);

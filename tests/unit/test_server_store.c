@@ -121,6 +121,13 @@ static void test_list_is_newest_first_and_filtered(void **state)
     assert_int_equal(seen.count, 1);
     seen = list(f, (struct bh_store_filter){.unfinished = true});
     assert_int_equal(seen.count, 3);
+    /* in pages too: a start with more unfinished jobs than one page holds would never end */
+    seen = list(f, (struct bh_store_filter){.unfinished = true, .limit = 2});
+    assert_int_equal(seen.count, 2);
+    seen =
+        list(f, (struct bh_store_filter){.unfinished = true, .before_id = seen.ids[1], .limit = 2});
+    assert_int_equal(seen.count, 1);
+    assert_string_equal(seen.ids[0], id_of[0]);
 }
 
 static void test_failed_start_stays_with_its_error(void **state)
