@@ -24,7 +24,7 @@
 #define SLOT_MAKE    3
 #define SLOT_RELEASE 4
 
-struct bh_mlx bh_mlx;
+BH_HOT struct bh_mlx bh_mlx;
 
 static uintptr_t table_copy[TABLE_BEFORE + TABLE_SLOTS];
 static uintptr_t *table_original;
@@ -74,35 +74,21 @@ static void (*original(void *handle, const char *name))(void)
 
 #define FIND(member, type, name) bh_mlx.member = (type)original(handle, name)
 
-#define SHAPE   "NS0_11SmallVectorIiLm10ESaIiEEENS0_5DtypeE"
-#define STRIDES "NS0_11SmallVectorIlLm10ESaIlEEE"
-
 static void find_all(void *handle)
 {
-    FIND(desc_init, void (*)(void *), NS "5array9ArrayDesc4initEv");
-    FIND(desc_dtor, void (*)(void *), NS "5array9ArrayDescD1Ev");
-    FIND(desc_ctor_leaf, void (*)(void *, void *, uint64_t), NS "5array9ArrayDescC1E" SHAPE);
-    FIND(desc_ctor_node, void (*)(void *, void *, uint64_t, void *, void *),
-         NS "5array9ArrayDescC1E" SHAPE "St10shared_ptrINS0_9PrimitiveEESt6vectorIS1_SaIS1_EE");
-    FIND(set_data, void (*)(void *, void *), NS "5array8set_dataENS0_9allocator4DataE");
-    FIND(set_data_long, void (*)(void *, void *, uint64_t, void *, uint64_t, int64_t),
-         NS "5array8set_dataENS0_9allocator4DataEm" STRIDES "NS1_5FlagsEl");
-    FIND(set_data_old, void (*)(void *, uint64_t, void *),
-         NS "5array8set_dataENS0_9allocator6BufferESt8functionIFvS3_EE");
-    FIND(set_data_long_0_32,
-         void (*)(void *, uint64_t, uint64_t, void *, uint64_t, int64_t, void *),
-         NS "5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsElSt8functionIFvS3_EE");
-    FIND(set_data_long_0_31, void (*)(void *, uint64_t, uint64_t, void *, uint64_t, void *),
-         NS "5array8set_dataENS0_9allocator6BufferEm" STRIDES "NS1_5FlagsESt8functionIFvS3_EE");
+    void (*found)(void);
+    uint32_t at;
+
     FIND(get_active_memory, size_t(*)(void), NS "17get_active_memoryEv");
     FIND(get_cache_memory, size_t(*)(void), NS "16get_cache_memoryEv");
-    FIND(set_cache_limit, size_t(*)(size_t), NS "15set_cache_limitEm");
-    FIND(clear_cache, void (*)(void), NS "11clear_cacheEv");
     FIND(reset_peak_memory, void (*)(void), NS "17reset_peak_memoryEv");
     FIND(version, const char *(*)(void), NS "7versionEv");
-    /* last: its being known means that all of the above were looked for */
-    __atomic_store_n(&bh_mlx.allocator,
-                     (void *(*)(void))original(handle, NS "9allocator9allocatorEv"),
+    /* the first one, allocator, last: its being known means that all of them were looked for */
+    for (at = bh_hook_count; at-- > 1;) {
+        found = original(handle, bh_hooks[at].name);
+        memcpy(bh_hooks[at].original, &found, sizeof(found));
+    }
+    __atomic_store_n(&bh_mlx.allocator, (void *(*)(void))original(handle, bh_hooks[0].name),
                      __ATOMIC_RELEASE);
 }
 
@@ -292,9 +278,16 @@ static const char *try_table(void)
     return reason;
 }
 
-static void restore_table(void)
+static void set_table(uintptr_t *table)
 {
-    *(uintptr_t **)bh_mlx.object = table_original;
+    __atomic_store_n((uintptr_t **)bh_mlx.object, table, __ATOMIC_RELEASE);
+}
+
+void bh_attach_leave(void)
+{
+    bh_phase_set(BH_PHASE_FAILED);
+    set_table(table_original);
+    bh_bind_update();
 }
 
 static const char *swap_table(void)
@@ -303,10 +296,10 @@ static const char *swap_table(void)
 
     copy_table();
     table_original = *(uintptr_t **)bh_mlx.object;
-    *(uintptr_t **)bh_mlx.object = &table_copy[TABLE_BEFORE];
+    set_table(&table_copy[TABLE_BEFORE]);
     reason = try_table();
     if (reason != NULL) {
-        restore_table();
+        set_table(table_original);
     }
     return reason;
 }
@@ -345,7 +338,7 @@ static void attach(void)
         reason = reason != NULL ? reason : swap_table();
     }
     if (reason == NULL && bh_emit_open(&bh_options, 0) != 0) {
-        restore_table();
+        set_table(table_original);
         reason = errno == ENOSPC   ? "no space for the ring"
                  : errno == EFBIG  ? "the ring is larger than the job's file size limit"
                  : errno == ENOMEM ? "no address space for the ring"
@@ -356,6 +349,8 @@ static void attach(void)
         bh_phase_set(BH_PHASE_REFUSED);
         return;
     }
+    bh_clock_open();
+    bh_events_checking = bh_options.check;
     describe();
     bh_phase_set(BH_PHASE_ATTACHED);
 }
@@ -363,11 +358,15 @@ static void attach(void)
 void *bh_attach_first(void)
 {
     int expected = BH_PHASE_UNTRIED;
+    int saved = errno;
 
     bh_attach_resolve();
     if (__atomic_compare_exchange_n(&bh_phase, &expected, BH_PHASE_ATTACHING, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         attach();
+        bh_bind_find();
+        bh_bind_update();
     }
+    errno = saved;
     return bh_mlx.allocator();
 }

@@ -10,6 +10,9 @@
  * fails, a map from node to stack id is used. The place of the Primitive is likewise found, not
  * assumed: the one word of the node that equals the constructor's argument, the same in every node
  * tested.
+ *
+ * Once both are known, init() alone is enough to see a node: it runs inside the constructor, when
+ * the Primitive is in its place (tested as well), and the word needs no care at the node's end.
  */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -35,17 +38,21 @@ enum mode {
     MODE_WORD = 1,
 };
 
+bool bh_desc_word_settled;
 bool bh_desc_settled;
 pthread_mutex_t bh_desc_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int mode; /* enum mode, atomic */
+static BH_HOT int mode; /* enum mode, atomic */
 static struct bh_map map;
 static bool word_refused;
 static uint32_t word_samples;
-static uintptr_t sampled[WORD_SAMPLES]; /* nodes under test, 0 = died */
-static uint32_t primitive_offset;       /* 0 = not known (a node starts with its shape) */
+static uintptr_t sampled[WORD_SAMPLES];  /* nodes under test, 0 = died */
+static BH_HOT uint32_t primitive_offset; /* 0 = not known (a node starts with its shape) */
 static uint32_t primitive_samples;
 static bool primitive_refused;
+static bool primitive_late; /* not yet in its place when init() runs */
+/* What lay at primitive_offset when init() ran for the node made last. */
+static __thread uintptr_t seen_in_init __attribute__((tls_model("initial-exec")));
 
 static uint32_t *word_of(void *desc)
 {
@@ -81,14 +88,28 @@ void bh_desc_open(void)
                                   strstr(info.dli_fname, "libstdc++") != NULL));
 }
 
+bool bh_desc_has_word(void)
+{
+    return __atomic_load_n(&mode, __ATOMIC_ACQUIRE) == MODE_WORD;
+}
+
+bool bh_desc_understood(void)
+{
+    return bh_desc_has_word() && __atomic_load_n(&bh_desc_settled, __ATOMIC_ACQUIRE) &&
+           !primitive_refused && !primitive_late;
+}
+
 static void refuse_word(void)
 {
     word_refused = true;
+    __atomic_store_n(&bh_desc_word_settled, true, __ATOMIC_RELEASE);
     __atomic_store_n(&mode, MODE_MAP, __ATOMIC_RELEASE);
 }
 
 static void settle(void)
 {
+    bool settled = bh_desc_settled;
+    int before = mode;
     uint32_t at;
 
     if (!word_refused && word_samples == WORD_SAMPLES && mode == MODE_MAP) {
@@ -100,6 +121,7 @@ static void settle(void)
             }
         }
         __atomic_store_n(&mode, MODE_WORD, __ATOMIC_RELEASE);
+        __atomic_store_n(&bh_desc_word_settled, true, __ATOMIC_RELEASE);
         if (bh_emit.header != NULL) {
             bh_emit.header->flags |= BH_RING_FLAG_DESC_WORD;
         }
@@ -107,6 +129,9 @@ static void settle(void)
     if ((word_refused || mode == MODE_WORD) &&
         (primitive_refused || primitive_samples >= PRIMITIVE_SAMPLES)) {
         __atomic_store_n(&bh_desc_settled, true, __ATOMIC_RELEASE);
+    }
+    if (settled != bh_desc_settled || before != mode) {
+        bh_bind_update();
     }
 }
 
@@ -178,6 +203,8 @@ static void test_primitive(void *desc, void *primitive)
         primitive_offset = 0;
         return;
     }
+    primitive_late =
+        primitive_late || (primitive_offset != 0 && seen_in_init != (uintptr_t)primitive);
     primitive_samples++;
     __atomic_store_n(&primitive_offset, found, __ATOMIC_RELEASE);
     if (bh_emit.header != NULL) {
@@ -213,10 +240,47 @@ static __attribute__((noinline)) void created_in_map(void *desc, uint32_t stack)
     pthread_mutex_unlock(&bh_desc_lock);
 }
 
+/* ---- while MLX makes and drops nodes ----------------------------------------------- */
+
+/* init() of a node that is understood. The word is written before the original runs, so that the
+ * call to it can be the last thing that happens here. */
+void bh_desc_init_recording(void *desc)
+{
+    uint32_t stack = BH_LIKELY(bh_emit_wanted()) ? bh_stack_capture() : 0;
+    void *primitive = (void *)(uintptr_t)field(desc, primitive_offset);
+
+    *word_of(desc) = stack;
+    if (primitive != NULL) {
+        bh_op_watch(primitive);
+    } else {
+        bh_op_leaf_made(desc, stack);
+    }
+    bh_mlx.desc_init(desc);
+}
+
+/* The word must not keep what an earlier node left at this place in memory. */
+void bh_desc_init_off(void *desc)
+{
+    *word_of(desc) = 0;
+    if (BH_UNLIKELY(bh_emit_wanted())) {
+        bh_track_follow(); /* switched on just now: from this node on */
+        if (bh_desc_understood()) {
+            bh_desc_init_recording(desc);
+            return;
+        }
+        *word_of(desc) = bh_stack_capture();
+    }
+    bh_mlx.desc_init(desc);
+}
+
 uint32_t bh_desc_created(void *desc)
 {
     uint32_t stack = bh_emit_wanted() ? bh_stack_capture() : 0;
 
+    if (BH_UNLIKELY(!__atomic_load_n(&bh_desc_settled, __ATOMIC_ACQUIRE)) &&
+        primitive_offset != 0) {
+        seen_in_init = (uintptr_t)field(desc, primitive_offset);
+    }
     if (BH_LIKELY(__atomic_load_n(&mode, __ATOMIC_ACQUIRE) == MODE_WORD)) {
         *word_of(desc) = stack;
         return stack;

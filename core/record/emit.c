@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/record/record.h"
@@ -27,15 +26,7 @@
 #define SHRINK      4u
 #define SLOTS_LEAST 4096u
 
-struct bh_emit bh_emit;
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+BH_HOT struct bh_emit bh_emit;
 
 /* Field 22 of /proc/self/stat: the start time in clock ticks since boot, 0 if it cannot be read. */
 static uint64_t start_token(void)
@@ -85,7 +76,7 @@ static void fill_header(struct bh_ring_header *header, const struct bh_options *
     header->pid = (uint32_t)getpid();
     header->parent_pid = (uint32_t)getppid();
     header->start_token = start_token();
-    header->created_ns = now_ns();
+    header->created_ns = bh_clock_read();
     header->min_size_bytes = options->min_size_bytes;
     header->stacks = options->stacks;
     header->depth = options->depth;
@@ -278,27 +269,56 @@ static uint64_t room(uint64_t wanted)
     return size - (bh_emit.head - bh_emit.tail);
 }
 
-static uint64_t publish(const struct bh_ring_slot *slot, uint64_t time_ns)
+/* The next slot, its ticket handed out and all of it to be filled. */
+static inline struct bh_ring_slot *begin(uint64_t *ret_ticket)
 {
     uint64_t ticket = bh_emit.head++;
-    struct bh_ring_slot *target = &bh_emit.slots[ticket & bh_emit.mask];
 
     __atomic_store_n(&bh_emit.header->head, bh_emit.head, __ATOMIC_RELEASE);
-    target->time_ns = time_ns;
+    *ret_ticket = ticket;
+    return &bh_emit.slots[ticket & bh_emit.mask];
+}
+
+static inline void finish(struct bh_ring_slot *slot, uint64_t ticket)
+{
+    if (BH_UNLIKELY(bh_thread.id == 0)) {
+        bh_thread.id = (uint32_t)gettid();
+    }
+    slot->thread = bh_thread.id;
+    slot->reserved = 0;
+    __atomic_store_n(&slot->sequence, ticket + 1, __ATOMIC_RELEASE);
+    __builtin_prefetch(&bh_emit.slots[(ticket + PREFETCH_SLOTS) & bh_emit.mask], 1);
+}
+
+static uint64_t publish(const struct bh_ring_slot *slot)
+{
+    uint64_t ticket;
+    struct bh_ring_slot *target = begin(&ticket);
+
+    target->time_ns = bh_clock_ns();
     target->address = slot->address;
     target->size_bytes = slot->size_bytes;
     target->requested_bytes = slot->requested_bytes;
     target->stack = slot->stack;
     target->primitive = slot->primitive;
-    target->thread = bh_life_thread();
     target->stream = slot->stream;
     target->kind = slot->kind;
     target->device = slot->device;
     target->flags = slot->flags;
-    target->reserved = 0;
-    __atomic_store_n(&target->sequence, ticket + 1, __ATOMIC_RELEASE);
-    __builtin_prefetch(&bh_emit.slots[(ticket + PREFETCH_SLOTS) & bh_emit.mask], 1);
+    finish(target, ticket);
     return ticket;
+}
+
+/* Is there room for one event? If not it is lost, and counted. */
+static inline bool may_emit(void)
+{
+    if (BH_LIKELY(bh_emit.gap == 0) && BH_LIKELY(room(1) >= 1)) {
+        return true;
+    }
+    bh_emit.gap++;
+    __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
+    bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
+    return false;
 }
 
 bool bh_emit_close_gap(uint64_t buffers)
@@ -317,20 +337,38 @@ bool bh_emit_close_gap(uint64_t buffers)
     if (room(wanted) < wanted) {
         return false;
     }
-    publish(&lost, now_ns());
+    (void)publish(&lost);
     bh_emit.gap = 0;
     return true;
 }
 
 uint64_t bh_emit_slot(const struct bh_ring_slot *slot)
 {
-    if (BH_UNLIKELY(bh_emit.gap != 0) || BH_UNLIKELY(room(1) < 1)) {
-        bh_emit.gap++;
-        __atomic_store_n(&bh_emit.header->lost, bh_emit.header->lost + 1, __ATOMIC_RELEASE);
-        bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
+    return may_emit() ? publish(slot) : BH_NO_TICKET;
+}
+
+/* The same for an event about a buffer, written straight from its entry. */
+uint64_t bh_emit_buffer(enum bh_ring_kind kind, uint16_t flags, const struct bh_buffer *buffer)
+{
+    struct bh_ring_slot *target;
+    uint64_t ticket;
+
+    if (BH_UNLIKELY(!may_emit())) {
         return BH_NO_TICKET;
     }
-    return publish(slot, now_ns());
+    target = begin(&ticket);
+    target->time_ns = bh_clock_ns();
+    target->address = buffer->address;
+    target->size_bytes = buffer->size_bytes;
+    target->requested_bytes = buffer->requested_bytes;
+    target->stack = buffer->stack;
+    target->primitive = buffer->primitive;
+    target->stream = buffer->stream;
+    target->kind = (uint8_t)kind;
+    target->device = buffer->device;
+    target->flags = flags;
+    finish(target, ticket);
+    return ticket;
 }
 
 /* A link is an addition to an event already written: lost without a gap, counted on its own. */
@@ -341,85 +379,5 @@ uint64_t bh_emit_link(const struct bh_ring_slot *slot)
         bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
         return BH_NO_TICKET;
     }
-    return publish(slot, now_ns());
-}
-
-/* ---- arena ------------------------------------------------------------------------- */
-
-/* Room for a record of `bytes` (before padding), its prefix written; NULL when the arena is full.
- */
-static unsigned char *append(enum bh_ring_arena_kind kind, size_t bytes, size_t *ret_whole)
-{
-    size_t whole = (bytes + 7) & ~(size_t)7;
-    unsigned char *record = bh_emit.arena + bh_emit.arena_used;
-    uint16_t kind16 = (uint16_t)kind;
-    uint32_t whole32 = (uint32_t)whole;
-
-    if (bh_emit.header == NULL || bh_emit.arena_bytes - bh_emit.arena_used < whole) {
-        if (bh_emit.header != NULL) {
-            bh_emit.header->flags |= BH_RING_FLAG_LOSSY;
-        }
-        return NULL;
-    }
-    memset(record, 0, whole);
-    memcpy(record, &kind16, 2);
-    memcpy(record + 4, &whole32, 4);
-    *ret_whole = whole;
-    return record;
-}
-
-static void commit(size_t whole)
-{
-    bh_emit.arena_used += whole;
-    __atomic_store_n(&bh_emit.header->arena_used, bh_emit.arena_used, __ATOMIC_RELEASE);
-}
-
-uint32_t bh_emit_string(const char *bytes, size_t length)
-{
-    uint32_t id = bh_emit.strings + 1;
-    uint32_t length32 = (uint32_t)length;
-    size_t whole;
-    unsigned char *record =
-        append(BH_RING_ARENA_STRING, BH_RING_ARENA_PREFIX_BYTES + length, &whole);
-
-    if (record == NULL) {
-        return 0;
-    }
-    memcpy(record + 8, &id, 4);
-    memcpy(record + 12, &length32, 4);
-    memcpy(record + 16, bytes, length);
-    commit(whole);
-    bh_emit.strings = id;
-    return id;
-}
-
-uint32_t bh_emit_frame(uint32_t file, uint32_t function, uint32_t line)
-{
-    uint32_t fields[4] = {bh_emit.frames + 1, file, function, line};
-    size_t whole;
-    unsigned char *record = append(BH_RING_ARENA_FRAME, BH_RING_ARENA_FRAME_BYTES, &whole);
-
-    if (record == NULL) {
-        return 0;
-    }
-    memcpy(record + 8, fields, sizeof(fields));
-    commit(whole);
-    return bh_emit.frames = fields[0];
-}
-
-uint32_t bh_emit_stack(const uint32_t *frames, uint32_t count)
-{
-    uint32_t id = bh_emit.stacks + 1;
-    size_t whole;
-    unsigned char *record =
-        append(BH_RING_ARENA_STACK, BH_RING_ARENA_PREFIX_BYTES + (size_t)count * 4, &whole);
-
-    if (record == NULL) {
-        return 0;
-    }
-    memcpy(record + 8, &id, 4);
-    memcpy(record + 12, &count, 4);
-    memcpy(record + 16, frames, (size_t)count * 4);
-    commit(whole);
-    return bh_emit.stacks = id;
+    return publish(slot);
 }

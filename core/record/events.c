@@ -2,31 +2,25 @@
  * Slots out of the mirror's entries: events, the baseline that begins a recording, what is counted
  * and not recorded, and following the switch. Everything here runs under bh_life_lock.
  */
+#include <errno.h>
+
 #include "core/record/record.h"
 
-bool bh_events_recording;
+BH_HOT bool bh_events_recording;
+BH_HOT bool bh_events_checking;
 
 static bool is_small(const struct bh_buffer *buffer)
 {
     return buffer->size_bytes < bh_options.min_size_bytes;
 }
 
-static uint64_t write_event(enum bh_ring_kind kind, const struct bh_buffer *buffer, uint16_t flags)
+static inline uint64_t write_event(enum bh_ring_kind kind, const struct bh_buffer *buffer,
+                                   uint16_t flags)
 {
-    struct bh_ring_slot slot = {.kind = (uint8_t)kind,
-                                .flags = flags,
-                                .address = buffer->address,
-                                .size_bytes = buffer->size_bytes,
-                                .requested_bytes = buffer->requested_bytes,
-                                .stack = buffer->stack,
-                                .primitive = buffer->primitive,
-                                .stream = buffer->stream,
-                                .device = buffer->device};
-
-    if (__atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) != 0) {
-        slot.flags |= BH_RING_SLOT_DOUBTFUL;
+    if (BH_UNLIKELY(__atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) != 0)) {
+        flags |= BH_RING_SLOT_DOUBTFUL;
     }
-    return bh_emit_slot(&slot);
+    return bh_emit_buffer(kind, flags, buffer);
 }
 
 uint64_t bh_events_write(enum bh_ring_kind kind, const struct bh_buffer *buffer)
@@ -48,16 +42,16 @@ static void write_sums(enum bh_ring_kind kind, uint64_t count)
 
 static void write_baseline(void)
 {
-    uint32_t index;
+    uint64_t index;
     uint64_t count = 0;
     struct bh_buffer *buffer;
 
-    for (index = 1; index < bh_mirror_end(); index++) {
+    for (index = 0; index < bh_mirror_end(); index++) {
         buffer = bh_mirror_at(index);
         count += buffer->state != BH_BUFFER_FREE && !is_small(buffer);
     }
     write_sums(BH_RING_BASELINE_BEGIN, count);
-    for (index = 1; index < bh_mirror_end(); index++) {
+    for (index = 0; index < bh_mirror_end(); index++) {
         buffer = bh_mirror_at(index);
         if (buffer->state != BH_BUFFER_FREE && !is_small(buffer)) {
             buffer->ticket =
@@ -67,31 +61,35 @@ static void write_baseline(void)
     }
 }
 
-/* Follows the control word, a gap that can be closed, and a forked child's need for a ring. */
-void bh_events_follow_control(bool may_open)
+/* Not every event's way: something is to be followed, or there is no ring. */
+void bh_events_follow_slowly(bool may_open)
 {
+    int saved = errno;
     bool wanted;
 
-    if (BH_UNLIKELY(bh_life_child_pending)) {
+    if (bh_life_child_pending) {
         bh_events_recording = false;
         if (!may_open) {
             return;
         }
         bh_life_child_open();
+        errno = saved;
     }
-    if (BH_UNLIKELY(bh_emit.gap != 0) && bh_emit_close_gap(bh_mirror.buffers)) {
+    if (bh_emit.gap != 0 && bh_emit_close_gap(bh_mirror.buffers)) {
         bh_events_recording = false; /* begins again, with a baseline */
     }
     wanted = bh_emit_wanted();
-    if (BH_LIKELY(wanted == bh_events_recording)) {
+    if (wanted == bh_events_recording) {
         return;
     }
-    bh_events_recording = wanted;
+    __atomic_store_n(&bh_events_recording, wanted, __ATOMIC_RELEASE);
     if (wanted) {
+        __atomic_add_fetch(&bh_op_period, 1, __ATOMIC_RELAXED);
         write_baseline();
     } else if (bh_emit.header != NULL) {
         write_sums(BH_RING_OFF, 0);
     }
+    bh_bind_update();
 }
 
 void bh_events_count_small(const struct bh_buffer *buffer, int sign)

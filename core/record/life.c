@@ -9,13 +9,12 @@
 
 #include "core/record/record.h"
 
-int bh_phase = BH_PHASE_UNTRIED;
+BH_HOT int bh_phase = BH_PHASE_UNTRIED;
 struct bh_options bh_options;
-pthread_mutex_t bh_life_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
-pthread_mutex_t bh_arena_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+BH_HOT struct bh_lock bh_life_lock;
+struct bh_lock bh_arena_lock;
 bool bh_life_child_pending;
-
-static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
+__thread struct bh_thread bh_thread;
 
 /* The parent's ring as it lay in memory at the fork; kept until the child has copied the arena. */
 static struct {
@@ -30,33 +29,27 @@ void bh_phase_set(int phase)
     __atomic_store_n(&bh_phase, phase, __ATOMIC_RELEASE);
 }
 
-uint32_t bh_life_thread(void)
-{
-    if (BH_UNLIKELY(thread_id == 0)) {
-        thread_id = (uint32_t)gettid();
-    }
-    return thread_id;
-}
-
 static void before_fork(void)
 {
-    pthread_mutex_lock(&bh_life_lock);
+    bh_lock_take(&bh_life_lock);
     pthread_mutex_lock(&bh_desc_lock);
     pthread_mutex_lock(&bh_names_lock);
-    pthread_mutex_lock(&bh_arena_lock);
+    bh_lock_take(&bh_arena_lock);
+    pthread_mutex_lock(&bh_bind_lock);
 }
 
 static void after_fork_parent(void)
 {
-    pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_bind_lock);
+    bh_lock_give(&bh_arena_lock);
     pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
-    pthread_mutex_unlock(&bh_life_lock);
+    bh_lock_give(&bh_life_lock);
 }
 
 static void after_fork_child(void)
 {
-    thread_id = 0;
+    bh_thread.id = 0;
     if (bh_emit.header != NULL) {
         inherited.mapping = bh_emit.header;
         inherited.bytes =
@@ -66,10 +59,11 @@ static void after_fork_child(void)
         bh_emit.header = NULL;
         bh_life_child_pending = true;
     }
-    pthread_mutex_unlock(&bh_arena_lock);
+    pthread_mutex_unlock(&bh_bind_lock);
+    bh_lock_reset(&bh_arena_lock);
     pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
-    pthread_mutex_unlock(&bh_life_lock);
+    bh_lock_reset(&bh_life_lock);
 }
 
 int bh_life_watch_forks(void)
@@ -84,14 +78,14 @@ void bh_life_child_open(void)
 
     bh_life_child_pending = false;
     if (bh_emit_open(&bh_options, BH_RING_FLAG_CHILD | (old->flags & ~BH_RING_FLAG_LOSSY)) != 0) {
-        bh_phase_set(BH_PHASE_FAILED);
+        bh_attach_leave();
         return;
     }
     header = bh_emit.header;
     if (bh_emit.arena_bytes <
         inherited.arena_used) { /* a smaller ring: inherited ids would dangle */
         bh_emit_unmap();
-        bh_phase_set(BH_PHASE_FAILED);
+        bh_attach_leave();
         return;
     }
     memcpy(bh_emit.arena, inherited.arena, inherited.arena_used);

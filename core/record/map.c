@@ -1,5 +1,7 @@
 /* A hash map from u64 to u64 in anonymous pages: linear probing, doubled at half load. Key 0 means
- * free, so 0 is not a key. Never calls malloc: it serves code that runs inside an allocator. */
+ * free, so 0 is not a key. Never calls malloc: it serves code that runs inside an allocator. errno
+ * is kept. */
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "core/record/record.h"
@@ -9,8 +11,10 @@
 
 void *bh_map_pages(size_t bytes)
 {
+    int saved = errno;
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+    errno = saved;
     return pages == MAP_FAILED ? NULL : pages;
 }
 

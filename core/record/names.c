@@ -4,6 +4,7 @@
  * nothing but return a text equal to the class name in the object's run-time type information.
  * Where that fails (another compiler, another architecture) the class name itself is used.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "core/record/record.h"
@@ -181,9 +182,10 @@ bool bh_names_is_class(const uintptr_t *table)
 }
 
 /* The id that stands for all primitives of a class: its constant name, or the class name when
- * name() cannot be asked. 0 = ask the object. Under bh_arena_lock. */
-static uint32_t intern_class(const uintptr_t *table, int slot)
+ * name() cannot be asked. */
+uint32_t bh_names_class(const uintptr_t *table)
 {
+    int slot = __atomic_load_n(&name_slot, __ATOMIC_ACQUIRE);
     const char *text = slot < 0 ? NULL : constant_text(table[slot]);
     const char *name;
     size_t bytes;
@@ -206,18 +208,20 @@ static uint32_t intern_class(const uintptr_t *table, int slot)
 static uint32_t ask_name(void *primitive, const uintptr_t *table, int slot)
 {
     const char *text;
+    int saved = errno;
     uint32_t id;
 
     pthread_mutex_lock(&bh_names_lock);
     text = ((const char *(*)(void *))table[slot])(primitive);
     pthread_mutex_unlock(&bh_names_lock);
+    errno = saved;
     if (text == NULL) {
         return 0;
     }
-    pthread_mutex_lock(&bh_arena_lock);
+    bh_lock_take(&bh_arena_lock);
     id = (uint32_t)bh_map_get(&by_pointer, (uintptr_t)text);
     id = id != 0 ? id : intern_text(text);
-    pthread_mutex_unlock(&bh_arena_lock);
+    bh_lock_give(&bh_arena_lock);
     return id;
 }
 
@@ -231,10 +235,10 @@ uint32_t bh_names_primitive(void *primitive)
         return 0;
     }
     table = *(const uintptr_t **)primitive;
-    pthread_mutex_lock(&bh_arena_lock);
+    bh_lock_take(&bh_arena_lock);
     id = (uint32_t)bh_map_get(&by_table, (uintptr_t)table);
-    id = id != 0 ? id : intern_class(table, slot);
-    pthread_mutex_unlock(&bh_arena_lock);
+    id = id != 0 ? id : bh_names_class(table);
+    bh_lock_give(&bh_arena_lock);
     if (id == 0 && slot >= 0 && in_mlx_text(table[slot])) {
         id = ask_name(primitive, table, slot);
     }

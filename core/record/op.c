@@ -23,6 +23,7 @@
 
 struct table {
     uintptr_t original[2]; /* eval_cpu, eval_gpu */
+    uint32_t name;         /* of the class, 0 = each primitive must be asked, or no room for it */
     uintptr_t words[TABLE_BEFORE + TABLE_SLOTS];
 };
 
@@ -39,72 +40,80 @@ static struct {
     uintptr_t *copy; /* NULL = left alone */
 } near[NEAR_PLACES];
 
-/* The operation that this thread evaluates. */
-struct op {
-    void *desc; /* of its first output, NULL = none */
-    bool known;
-    struct bh_op_facts facts;
-};
-static __thread struct op current __attribute__((tls_model("initial-exec")));
+BH_HOT uint32_t bh_op_period;
 
-/* Stack of the node made last, and of a leaf that waits for its data. */
-static __thread uint32_t last_stack __attribute__((tls_model("initial-exec")));
-static __thread uint32_t leaf_stack __attribute__((tls_model("initial-exec")));
-
-void bh_op_created(uint32_t stack)
+static inline bool is_copy(uintptr_t table)
 {
-    last_stack = stack;
+    return table - (uintptr_t)tables < sizeof(tables);
 }
 
-void bh_op_leaf(void)
+static inline const struct table *table_of(uintptr_t words)
 {
-    leaf_stack = last_stack;
+    return (const struct table *)(words - TABLE_BEFORE * sizeof(uintptr_t) -
+                                  offsetof(struct table, words));
 }
 
-void bh_op_leaf_filled(void)
+uint32_t bh_op_name(void *primitive)
 {
-    leaf_stack = 0;
+    uintptr_t words = primitive == NULL ? 0 : *(const uintptr_t *)primitive;
+    uint32_t name = is_copy(words) ? table_of(words)->name : 0;
+
+    return BH_LIKELY(name != 0) ? name : bh_names_primitive(primitive);
 }
 
-bool bh_op_facts(struct bh_op_facts *ret_facts)
+void bh_op_leaf_made(void *desc, uint32_t stack)
 {
-    if (current.desc == NULL) {
-        *ret_facts = (struct bh_op_facts){.stack = leaf_stack, .stream = -1};
-        return leaf_stack != 0;
+    bh_thread.leaf.desc = stack == 0 ? NULL : desc;
+    bh_thread.leaf.known = true;
+    bh_thread.leaf.facts = (struct bh_op_facts){.stack = stack, .stream = -1};
+    bh_thread.leaf_period = __atomic_load_n(&bh_op_period, __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline)) void learn_facts(struct bh_op *op)
+{
+    struct bh_desc_facts facts;
+
+    bh_desc_read(op->desc, &facts);
+    op->facts = (struct bh_op_facts){.stack = facts.stack,
+                                     .primitive = bh_op_name(facts.primitive),
+                                     .stream = facts.stream,
+                                     .device = facts.device};
+    op->known = true;
+}
+
+const struct bh_op *bh_op_current(void)
+{
+    struct bh_op *op = &bh_thread.op;
+
+    if (op->desc == NULL) {
+        op = &bh_thread.leaf;
+        return op->desc != NULL &&
+                       bh_thread.leaf_period == __atomic_load_n(&bh_op_period, __ATOMIC_RELAXED)
+                   ? op
+                   : NULL;
     }
-    if (!current.known) {
-        struct bh_desc_facts facts;
-
-        bh_desc_read(current.desc, &facts);
-        current.facts = (struct bh_op_facts){.stack = facts.stack,
-                                             .primitive = bh_names_primitive(facts.primitive),
-                                             .stream = facts.stream,
-                                             .device = facts.device};
-        current.known = true;
+    if (!op->known) {
+        learn_facts(op);
     }
-    *ret_facts = current.facts;
-    return true;
+    return op;
 }
 
-static void restore(struct op *saved)
+static void restore(struct bh_op *saved)
 {
-    current = *saved;
+    bh_thread.op = *saved;
 }
 
 /* outputs: std::vector<array>, whose first word points at the arrays; an array is a pointer to its
  * node and a count. */
 static inline void evaluate(void *primitive, void *inputs, void *outputs, int slot)
 {
-    struct op saved __attribute__((cleanup(restore), unused)) = current;
-    const uintptr_t *words = *(const uintptr_t **)primitive;
-    const struct table *table =
-        (const struct table *)(const void *)((const unsigned char *)(words - TABLE_BEFORE) -
-                                             offsetof(struct table, words));
+    struct bh_op saved __attribute__((cleanup(restore), unused)) = bh_thread.op;
+    const struct table *table = table_of(*(const uintptr_t *)primitive);
     void **begin = *(void ***)outputs;
     void **end = *((void ***)outputs + 1);
 
-    current.desc = begin != end && bh_emit_wanted() ? begin[0] : NULL;
-    current.known = false;
+    bh_thread.op.desc = begin != end && bh_emit_wanted() ? begin[0] : NULL;
+    bh_thread.op.known = false;
     ((void (*)(void *, void *, void *))table->original[slot])(primitive, inputs, outputs);
 }
 
@@ -133,6 +142,7 @@ static struct table *copy_table(const uintptr_t *original)
     table->original[1] = original[1];
     table->words[TABLE_BEFORE] = (uintptr_t)eval_cpu;
     table->words[TABLE_BEFORE + 1] = (uintptr_t)eval_gpu;
+    table->name = bh_names_class(&table->words[TABLE_BEFORE]);
     table_count++;
     return table;
 }
@@ -161,7 +171,7 @@ static __attribute__((noinline)) void exchange(uintptr_t **primitive)
     if (!bh_names_learned()) {
         return;
     }
-    pthread_mutex_lock(&bh_arena_lock);
+    bh_lock_take(&bh_arena_lock);
     known = bh_map_get(&by_original, (uintptr_t)original);
     if (known == 0) {
         const struct table *table = copy_table(original);
@@ -173,7 +183,7 @@ static __attribute__((noinline)) void exchange(uintptr_t **primitive)
     }
     keep_near((uintptr_t)original,
               known == REFUSED ? NULL : &tables[known - 1].words[TABLE_BEFORE]);
-    pthread_mutex_unlock(&bh_arena_lock);
+    bh_lock_give(&bh_arena_lock);
     if (known != REFUSED) {
         __atomic_store_n(primitive, &tables[known - 1].words[TABLE_BEFORE], __ATOMIC_RELEASE);
     }
@@ -184,7 +194,7 @@ void bh_op_watch(void *primitive)
     uintptr_t table = *(const uintptr_t *)primitive;
     size_t place = near_place(table);
 
-    if (table - (uintptr_t)tables < sizeof(tables)) {
+    if (is_copy(table)) {
         return; /* shared with another node: known already */
     }
     if (BH_LIKELY(__atomic_load_n(&near[place].original, __ATOMIC_ACQUIRE) == table)) {

@@ -20,15 +20,19 @@
 struct layout {
     size_t state_cframe; /* thread state -> cframe, SIZE_MAX: none in between */
     size_t state_frame;  /* (cframe or thread state) -> current frame */
-    size_t frame_code, frame_previous, frame_at, frame_owner;
+    size_t frame_code, frame_previous, frame_at;
+    size_t frame_owner; /* SIZE_MAX: all frames are Python code */
     size_t code_file, code_name, code_bytes;
 };
 
-static const struct layout layout_3_11 = {56, 8, 32, 48, 56, 69, 112, 120, 184};
+static const struct layout layout_3_11 = {56, 8, 32, 48, 56, SIZE_MAX, 112, 120, 184};
 static const struct layout layout_3_12 = {56, 0, 0, 8, 56, 70, 112, 120, 192};
 
 /* Frames with an owner from here on are the interpreter's own, not Python code. */
 #define OWNER_NOT_PYTHON 3u
+
+/* 3.11: thread state -> pthread_self() of its thread. */
+#define STATE_THREAD_3_11 152u
 
 static struct {
     int (*initialized)(void);
@@ -49,9 +53,11 @@ static struct {
     void (*error_restore)(void *, void *, void *);
 } py;
 
-uint32_t bh_python_walk = BH_RING_WALK_NONE;
+BH_HOT uint32_t bh_python_walk = BH_RING_WALK_NONE;
 
-static struct layout layout;
+static BH_HOT struct layout layout;
+static BH_HOT unsigned known_layout; /* 11, 12: that of 3.11 or 3.12; 0: found at run time */
+static BH_HOT size_t state_thread; /* STATE_THREAD_3_11 once it was tested, 0 = ask py.own_state */
 static uint64_t keys[2 * BH_RING_DEPTH_MAX];
 
 static void (*symbol(const char *name))(void)
@@ -144,15 +150,17 @@ static bool layout_from_table(void)
 
 static bool choose_layout(unsigned minor)
 {
-    if (minor == 11) {
-        layout = layout_3_11;
-        return true;
-    }
-    if (minor == 12) {
-        layout = layout_3_12;
+    if (minor == 11 || minor == 12) {
+        layout = minor == 11 ? layout_3_11 : layout_3_12;
+        known_layout = minor;
         return true;
     }
     return minor == 13 && layout_from_table();
+}
+
+static inline uintptr_t word_at(uintptr_t base, size_t offset)
+{
+    return *(const uintptr_t *)(base + offset);
 }
 
 /* The thread state if it is this thread's own, else NULL. */
@@ -160,15 +168,14 @@ static inline void *own_state(void)
 {
     void *state = py.state();
 
-    if (BH_LIKELY(state != NULL) && py.own_state != NULL && py.own_state() != state) {
-        return NULL;
+    if (BH_LIKELY(state != NULL) && py.own_state != NULL) {
+        bool own = BH_LIKELY(state_thread != 0)
+                       ? word_at((uintptr_t)state, state_thread) == (uintptr_t)pthread_self()
+                       : py.own_state() == state;
+
+        return own ? state : NULL;
     }
     return state;
-}
-
-static inline uintptr_t word_at(uintptr_t base, size_t offset)
-{
-    return *(const uintptr_t *)(base + offset);
 }
 
 static inline uintptr_t first_frame(void)
@@ -187,6 +194,11 @@ static inline uintptr_t first_frame(void)
     return word_at(base, layout.state_frame);
 }
 
+static inline __attribute__((always_inline)) bool is_python(uintptr_t frame, size_t owner)
+{
+    return owner == SIZE_MAX || *(const unsigned char *)(frame + owner) < OWNER_NOT_PYTHON;
+}
+
 static uint32_t raw_frames(struct bh_python_frame *ret_frames, uint32_t depth)
 {
     uintptr_t frame;
@@ -194,7 +206,7 @@ static uint32_t raw_frames(struct bh_python_frame *ret_frames, uint32_t depth)
 
     for (frame = first_frame(); frame != 0 && count < depth;
          frame = word_at(frame, layout.frame_previous)) {
-        if (*(const unsigned char *)(frame + layout.frame_owner) >= OWNER_NOT_PYTHON) {
+        if (!is_python(frame, layout.frame_owner)) {
             continue;
         }
         ret_frames[count].code = word_at(frame, layout.frame_code);
@@ -250,27 +262,37 @@ static __attribute__((noinline)) uint64_t public_hash(uint32_t depth)
 }
 
 /* Multilinear: each frame's two words times their own odd keys, summed. The sums do not wait for
- * each other, so the walk costs little more than following the chain. */
+ * each other, so the walk costs little more than following the chain. Made once for each layout
+ * that is known, whose offsets are then part of the code. */
+static inline __attribute__((always_inline)) uint64_t hash_chain(uintptr_t frame, uint32_t depth,
+                                                                 const struct layout *as)
+{
+    const uint64_t *key = keys;
+    const uint64_t *end = keys + 2 * (size_t)depth;
+    uint64_t hash = 0;
+
+    for (; frame != 0 && key < end; frame = word_at(frame, as->frame_previous)) {
+        if (BH_UNLIKELY(!is_python(frame, as->frame_owner))) {
+            continue;
+        }
+        hash += word_at(frame, as->frame_code) * key[0] + word_at(frame, as->frame_at) * key[1];
+        key += 2;
+    }
+    return hash;
+}
+
 uint64_t bh_python_hash(uint32_t depth)
 {
-    if (BH_LIKELY(bh_python_walk == BH_RING_WALK_RAW)) {
-        const size_t previous = layout.frame_previous, owner = layout.frame_owner;
-        const size_t code = layout.frame_code, at = layout.frame_at;
-        const uint64_t *key = keys;
-        const uint64_t *end = keys + 2 * (size_t)depth;
-        uint64_t hash = 0;
-        uintptr_t frame;
-
-        for (frame = first_frame(); frame != 0 && key < end; frame = word_at(frame, previous)) {
-            if (BH_UNLIKELY(*(const unsigned char *)(frame + owner) >= OWNER_NOT_PYTHON)) {
-                continue;
-            }
-            hash += word_at(frame, code) * key[0] + word_at(frame, at) * key[1];
-            key += 2;
-        }
-        return hash;
+    if (BH_UNLIKELY(bh_python_walk != BH_RING_WALK_RAW)) {
+        return public_hash(depth);
     }
-    return public_hash(depth);
+    if (BH_LIKELY(known_layout == 11)) {
+        return hash_chain(first_frame(), depth, &layout_3_11);
+    }
+    if (known_layout == 12) {
+        return hash_chain(first_frame(), depth, &layout_3_12);
+    }
+    return hash_chain(first_frame(), depth, &layout);
 }
 
 /* ---- places ------------------------------------------------------------------------ */
@@ -409,6 +431,9 @@ uint32_t bh_python_open(char *ret_version, size_t size)
     }
     if (own_state() == NULL || strstr(py.version(), "free-threading") != NULL) {
         return BH_RING_WALK_NONE;
+    }
+    if (minor == 11 && word_at((uintptr_t)own_state(), STATE_THREAD_3_11) == pthread_self()) {
+        state_thread = STATE_THREAD_3_11;
     }
     bh_python_walk =
         choose_layout(minor) && raw_walk_agrees() ? BH_RING_WALK_RAW : BH_RING_WALK_PUBLIC;

@@ -9,47 +9,47 @@
  * it); while one is in flight a free is classified as well as it can be and marked doubtful, and
  * the mirror catches up when the call returns.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "core/record/record.h"
 
-int bh_track_flushes;
+BH_HOT int bh_track_flushes;
 
-static int64_t cache_bias; /* MLX's cache total minus the mirror's, where they had to part */
-
-static __thread bool inside __attribute__((tls_model("initial-exec")));
+static BH_HOT int64_t cache_bias; /* MLX's cache total minus the mirror's, where they had to part */
 
 struct visit {
-    bool entered;
+    char unused;
 };
 
-static void leave(struct visit *visit)
+static inline __attribute__((always_inline)) void leave(const struct visit *visit)
 {
-    if (visit->entered) {
-        if (bh_emit.header != NULL) {
-            bh_emit.header->active_bytes = bh_mirror.active_bytes;
-            bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
-            if (BH_UNLIKELY(bh_options.check)) {
-                bh_events_check();
-            }
+    (void)visit;
+    if (BH_LIKELY(bh_emit.header != NULL)) {
+        bh_emit.header->active_bytes = bh_mirror.active_bytes;
+        bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
+        if (BH_UNLIKELY(bh_events_checking)) {
+            bh_events_check();
         }
-        inside = false;
-        pthread_mutex_unlock(&bh_life_lock);
     }
+    bh_thread.inside = false;
+    bh_lock_give(&bh_life_lock);
 }
 
 /* False: this call is none of ours (not attached, or MLX called itself). */
-static bool enter(struct visit *visit)
+static inline bool may_enter(void)
 {
-    if (BH_UNLIKELY(bh_phase_get() != BH_PHASE_ATTACHED) || inside) {
-        return false;
-    }
-    pthread_mutex_lock(&bh_life_lock);
-    inside = true;
-    visit->entered = true;
-    return true;
+    return BH_LIKELY(bh_phase_get() == BH_PHASE_ATTACHED) && BH_LIKELY(!bh_thread.inside);
 }
+
+static inline struct visit enter(void)
+{
+    bh_lock_take(&bh_life_lock);
+    bh_thread.inside = true;
+    return (struct visit){0};
+}
+
+/* Until the end of the block, also when an exception of MLX ends it. */
+#define VISIT struct visit visit __attribute__((cleanup(leave), unused)) = enter()
 
 /* ---- the cache --------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ static void settle(uint64_t now)
 /* Out of step for good: the mirror's memory is exhausted. The job goes on without a recorder. */
 static void fail(const char *reason)
 {
-    bh_phase_set(BH_PHASE_FAILED);
+    bh_attach_leave();
     if (bh_emit.header != NULL) {
         bh_emit_text(bh_emit.header->reason, sizeof(bh_emit.header->reason), reason);
         __atomic_store_n(&bh_emit.header->state, (uint32_t)BH_RING_STATE_FAILED, __ATOMIC_RELEASE);
@@ -160,44 +160,49 @@ static void note_malloc(uint64_t address, uint64_t size_bytes, uint64_t requeste
     add_new(BH_RING_ALLOC_NEW, address, size_bytes, requested_bytes, op);
 }
 
-void *bh_track_malloc(void *self, size_t bytes)
+static inline void *visit_malloc(void *self, size_t bytes, const struct bh_op *op)
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
-    struct bh_op_facts op;
-    bool has_op;
-    void *buffer;
-    int saved = errno;
+    VISIT;
+    void *buffer = bh_mlx.malloc(self, bytes);
 
-    has_op = bh_op_facts(&op);
-    errno = saved;
-    if (!enter(&visit)) {
-        return bh_mlx.malloc(self, bytes);
-    }
-    buffer = bh_mlx.malloc(self, bytes);
-    saved = errno;
-    if (buffer != NULL) {
-        uint64_t size_bytes = bh_mlx.size(self, buffer);
+    if (BH_LIKELY(buffer != NULL)) {
+        uint64_t size_bytes;
 
+        bh_mirror_expect((uint64_t)(uintptr_t)buffer);
+        size_bytes = bh_mlx.size(self, buffer);
         bh_events_follow_control(true);
-        if (size_bytes != 0) { /* malloc(0) takes nothing and is freed without a trace */
-            note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes, has_op ? &op : NULL);
+        if (BH_LIKELY(size_bytes != 0)) { /* malloc(0) takes nothing and is freed without a trace */
+            note_malloc((uint64_t)(uintptr_t)buffer, size_bytes, bytes,
+                        op == NULL ? NULL : &op->facts);
         }
     }
-    errno = saved;
+    return buffer;
+}
+
+void *bh_track_malloc(void *self, size_t bytes)
+{
+    const struct bh_op *op;
+    void *buffer;
+
+    if (!may_enter()) {
+        return bh_mlx.malloc(self, bytes);
+    }
+    op = bh_op_current();
+    buffer = visit_malloc(self, bytes, op);
+    bh_thread.last_address = (uint64_t)(uintptr_t)buffer;
+    bh_thread.last_desc = op == NULL ? NULL : op->desc;
     return buffer;
 }
 
 void *bh_track_make_buffer(void *self, void *data, size_t bytes)
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
-    void *buffer;
-    int saved;
-
-    if (!enter(&visit)) {
+    if (!may_enter()) {
         return bh_mlx.make_buffer(self, data, bytes);
     }
-    buffer = bh_mlx.make_buffer(self, data, bytes);
-    saved = errno;
+
+    VISIT;
+    void *buffer = bh_mlx.make_buffer(self, data, bytes);
+
     if (buffer != NULL) {
         struct bh_buffer *known = bh_mirror_find((uint64_t)(uintptr_t)buffer);
 
@@ -207,7 +212,6 @@ void *bh_track_make_buffer(void *self, void *data, size_t bytes)
         }
         add_new(BH_RING_ALLOC_MAKE_BUFFER, (uint64_t)(uintptr_t)buffer, bytes, bytes, NULL);
     }
-    errno = saved;
     return buffer;
 }
 
@@ -237,28 +241,25 @@ static void note_free(struct bh_buffer *buffer)
     }
 }
 
-static void tracked_free(void *self, void *address, void (*real)(void *, void *))
+static inline void tracked_free(void *self, void *address, void (*real)(void *, void *))
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
     struct bh_buffer *buffer;
-    int saved;
 
-    if (address == NULL || !enter(&visit)) {
+    if (BH_UNLIKELY(address == NULL) || !may_enter()) {
         real(self, address);
         return;
     }
-    saved = errno;
+
+    VISIT;
+    bh_mirror_expect((uint64_t)(uintptr_t)address);
     bh_events_follow_control(false);
-    buffer = bh_mirror_find((uint64_t)(uintptr_t)address);
-    errno = saved;
     real(self, address);
-    saved = errno;
-    if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE) {
+    buffer = bh_mirror_find((uint64_t)(uintptr_t)address);
+    if (BH_LIKELY(buffer != NULL && buffer->state == BH_BUFFER_ACTIVE)) {
         note_free(buffer);
     } else if (expected_cache() != mlx_cache()) {
         settle(mlx_cache()); /* a buffer from before the recorder went to the cache */
     }
-    errno = saved;
 }
 
 void bh_track_free(void *self, void *buffer)
@@ -278,14 +279,14 @@ void bh_track_release(void *self, void *buffer)
 static struct bh_op_facts facts_of(void *desc)
 {
     struct bh_desc_facts node;
-    struct bh_op_facts facts;
+    const struct bh_op *op;
 
     bh_desc_read(desc, &node);
-    if (node.primitive == NULL && node.stack == 0 && bh_op_facts(&facts)) {
-        return facts;
+    if (node.primitive == NULL && node.stack == 0 && (op = bh_op_current()) != NULL) {
+        return op->facts;
     }
     return (struct bh_op_facts){.stack = node.stack,
-                                .primitive = bh_names_primitive(node.primitive),
+                                .primitive = bh_op_name(node.primitive),
                                 .stream = node.stream,
                                 .device = node.device};
 }
@@ -294,6 +295,26 @@ static bool same_facts(const struct bh_buffer *buffer, const struct bh_op_facts 
 {
     return buffer->stack == facts->stack && buffer->primitive == facts->primitive &&
            buffer->stream == facts->stream;
+}
+
+/* Did the allocation carry this node's facts already? Asked without a lock, of what this thread
+ * remembers of its last allocation. */
+static inline bool told_at_allocation(uint64_t address, void *desc)
+{
+    const struct bh_thread *thread = &bh_thread;
+    struct bh_desc_facts node;
+
+    if (thread->last_address != address || thread->last_desc == NULL || thread->last_desc != desc) {
+        return false;
+    }
+    if (thread->op.desc == desc) {
+        return true; /* it lives while it is evaluated, so it is the same node */
+    }
+    if (thread->op.desc != NULL || thread->leaf.desc != desc) {
+        return false;
+    }
+    bh_desc_read(desc, &node);
+    return node.primitive == NULL && node.stack == thread->leaf.facts.stack;
 }
 
 static void write_link(struct bh_buffer *buffer, const struct bh_op_facts *facts)
@@ -318,26 +339,42 @@ static void write_link(struct bh_buffer *buffer, const struct bh_op_facts *facts
 /* An array takes its buffer. Mostly everything is known already, from the operation. */
 void bh_track_link(uint64_t address, void *desc)
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
     struct bh_op_facts facts;
     struct bh_buffer *buffer;
-    int saved = errno;
 
-    if (!bh_emit_wanted() || bh_phase_get() != BH_PHASE_ATTACHED || inside) {
+    if (!bh_emit_wanted() || !may_enter()) {
         return;
     }
     facts = facts_of(desc);
-    bh_op_leaf_filled();
-    if (enter(&visit)) {
-        buffer = bh_mirror_find(address);
-        if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {
-            buffer->linked = true;
-            if (!same_facts(buffer, &facts)) {
-                write_link(buffer, &facts);
-            }
+    bh_thread.leaf.desc = NULL;
+
+    VISIT;
+    buffer = bh_mirror_find(address);
+    if (buffer != NULL && buffer->state == BH_BUFFER_ACTIVE && !buffer->linked) {
+        buffer->linked = true;
+        if (!same_facts(buffer, &facts)) {
+            write_link(buffer, &facts);
         }
     }
-    errno = saved;
+}
+
+/* The same where nobody else can take the buffer later, so that nothing need be remembered. */
+void bh_track_link_owned(uint64_t address, void *desc)
+{
+    if (BH_LIKELY(told_at_allocation(address, desc))) {
+        bh_thread.last_address = 0;
+        bh_thread.leaf.desc = NULL;
+        return;
+    }
+    bh_track_link(address, desc);
+}
+
+void bh_track_follow(void)
+{
+    if (may_enter()) {
+        VISIT;
+        bh_events_follow_control(false);
+    }
 }
 
 void bh_track_flush_begin(void)
@@ -347,36 +384,35 @@ void bh_track_flush_begin(void)
 
 void bh_track_flush_end(void)
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
-    int saved = errno;
-    bool entered = enter(&visit);
+    if (!may_enter()) {
+        __atomic_sub_fetch(&bh_track_flushes, 1, __ATOMIC_SEQ_CST);
+        return;
+    }
 
+    VISIT;
     /* under the lock, so that nobody relies on sizes before the mirror has caught up */
     __atomic_sub_fetch(&bh_track_flushes, 1, __ATOMIC_SEQ_CST);
-    if (entered) {
-        bh_events_follow_control(false);
-        settle(mlx_cache());
-    }
-    errno = saved;
+    bh_events_follow_control(false);
+    settle(mlx_cache());
 }
 
 void bh_track_mark(const char *label)
 {
-    struct visit visit __attribute__((cleanup(leave))) = {false};
     struct bh_ring_slot slot = {.kind = BH_RING_MARK, .stream = -1};
-    int saved = errno;
 
-    if (!bh_emit_wanted() || bh_phase_get() != BH_PHASE_ATTACHED || inside) {
+    if (!bh_emit_wanted() || !may_enter()) {
         return;
     }
-    pthread_mutex_lock(&bh_arena_lock);
+    bh_lock_take(&bh_arena_lock);
     slot.primitive = bh_names_intern(label, strlen(label));
-    pthread_mutex_unlock(&bh_arena_lock);
-    if (slot.primitive != 0 && enter(&visit)) {
-        bh_events_follow_control(false);
-        if (bh_events_recording) {
-            (void)bh_emit_slot(&slot);
-        }
+    bh_lock_give(&bh_arena_lock);
+    if (slot.primitive == 0) {
+        return;
     }
-    errno = saved;
+
+    VISIT;
+    bh_events_follow_control(false);
+    if (bh_events_recording) {
+        (void)bh_emit_slot(&slot);
+    }
 }

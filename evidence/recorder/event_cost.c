@@ -9,14 +9,21 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/record/clock.c"
 #include "core/record/emit.c"
 #include "core/record/life.c"
+#include "core/record/lock.c"
 #include "core/record/map.c"
 #include "core/record/mirror.c"
 
 struct bh_mlx bh_mlx;
+pthread_mutex_t bh_bind_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t bh_desc_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t bh_names_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void bh_attach_leave(void)
+{
+}
 
 #define EVENTS 100000u
 
@@ -35,16 +42,17 @@ int main(int argc, char **argv)
         perror("ring");
         return 1;
     }
+    bh_clock_open();
     for (round = 0; round < rounds; round++) {
         struct timespec from, to;
         unsigned at;
 
         clock_gettime(CLOCK_MONOTONIC, &from);
         for (at = 0; at < EVENTS; at++) {
-            pthread_mutex_lock(&bh_life_lock);
+            bh_lock_take(&bh_life_lock);
             slot.address = at;
             (void)bh_emit_slot(&slot);
-            pthread_mutex_unlock(&bh_life_lock);
+            bh_lock_give(&bh_life_lock);
         }
         clock_gettime(CLOCK_MONOTONIC, &to);
         bh_emit.header->tail = bh_emit.head;

@@ -173,6 +173,25 @@ def threads():
     show(mx.ones((7,)))
 
 
+def busy():
+    """Four threads that make, evaluate and drop until standard input ends."""
+    go_on = True
+
+    def work(size):
+        while go_on:
+            mx.eval(mx.add(mx.ones((size,)), mx.array([1.0] * size)) * 2)
+
+    workers = [threading.Thread(target=work, args=(50 * (index + 1),)) for index in range(4)]
+    for worker in workers:
+        worker.start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    go_on = False
+    for worker in workers:
+        worker.join()
+    mark()
+
+
 def leak():
     keep = []
 
@@ -306,8 +325,9 @@ def forks():
 
 
 def steered():
-    """Takes orders on standard input: make N, churn N, drop N; answers each with MLX's counters."""
-    kept = []
+    """Takes orders on standard input: make N, add N, lazy N, evaluate 0, churn N, drop N; answers each
+    with MLX's counters."""
+    kept, late = [], []
     for line in sys.stdin:
         order, number = line.split()
         if order == "make":
@@ -315,6 +335,13 @@ def steered():
             mx.eval(new)
             kept += new
             del new
+        elif order == "add":
+            kept += [mx.ones((100 + index,)) + index for index in range(int(number))]
+            mx.eval(kept)
+        elif order == "lazy":
+            late += [mx.arange(9000 + len(late) + index) for index in range(int(number))]
+        elif order == "evaluate":
+            mx.eval(late)
         elif order == "churn":
             for _ in range(int(number)):
                 mx.array([1.0] * 250)

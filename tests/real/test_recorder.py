@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import elf_slots
 import ring_file
 from bulkhead_fixture import BIN, PYTHON
 from ring_file import FLAG_CHILD, FLAG_DESC_WORD, FLAG_LINKS, FLAG_LOSSY, FLAG_STREAMS, WALK_PUBLIC, WALK_RAW
@@ -137,6 +138,27 @@ class Concurrency(Recorded):
         self.assertGreaterEqual(len({slot["thread"] for slot in ring.slots}), 5)
 
 
+    def test_switched_to_and_fro_under_way(self):
+        """Calls are led elsewhere and back while four threads are inside them."""
+        with subprocess.Popen([PYTHON, str(PROGRAMS), "busy"], env=self.environment("check=1;slots=65536"), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            path, = pathlib.Path(self.folder).glob("*.ring")
+            with ring_file.Hand(path) as hand:
+                for turn in range(400):
+                    hand.release()
+                    head = hand.head()
+                    hand.switch(turn % 2)
+                    hand.wait_for(head + (64 if turn % 2 else 1), DEADLINE_S)
+                hand.release()
+            process.stdin.close()
+            self.assertEqual(process.wait(DEADLINE_S), 0)
+        ring = self.ring()
+        self.assertEqual((ring.state, ring.reason, ring.mismatches), (ring_file.STATE_ATTACHED, "", 0))
+        self.assertGreater(ring.checks, 1000)
+        self.assertGreater(ring.head, 200 * 64)
+
+
 class Stacks(Recorded):
     def test_stacks_equal_traceback(self):
         self.compare_stacks(PYTHON)
@@ -196,9 +218,11 @@ class Kill(Recorded):
 class Steered(Recorded):
     """A program that does what the test says, while the test plays the reader of its ring."""
 
-    def start(self, options):
-        self.process = subprocess.Popen([PYTHON, str(PROGRAMS), "steered"], env=self.environment(options), text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def start(self, options, **changes):
+        environment = {**self.environment(options), **changes}
+        self.process = subprocess.Popen([PYTHON, str(PROGRAMS), "steered"], text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
+                                        env={name: value for name, value in environment.items() if value is not None})
         self.addCleanup(self.stop)
 
     def stop(self):
@@ -266,6 +290,57 @@ class Steered(Recorded):
         self.assertEqual(begin["requested_bytes"], len(ring.of_kind(ring_file.BASELINE)))
         self.assertGreaterEqual(len(ring.of_kind(ring_file.BASELINE)), 29)
         self.assertEqual(ring.mismatches, 0)
+
+    INIT = "_ZN3mlx4core5array9ArrayDesc4initEv"
+
+    def calls_taken(self):
+        """The functions of MLX whose calls, in MLX's own objects, go to the recorder."""
+        library, pid = LIBRARY.resolve().name, self.process.pid
+        return set(elf_slots.into(pid, library, "libmlx.so") + elf_slots.into(pid, library, "core.cpython"))
+
+    def test_calls_that_tell_nothing_go_straight_to_mlx(self):
+        self.start("check=1")
+        self.order("add 100")  # nodes are understood by now
+        recording = self.calls_taken()
+        self.assertIn(self.INIT, recording)
+        rest = recording - {self.INIT}
+        self.assertTrue(rest and all("set_data" in name for name in rest), recording)
+        self.ring().switch(False)
+        self.order("make 1")
+        self.assertEqual(self.calls_taken(), {self.INIT})
+        self.ring().switch(True)
+        sums = self.order("make 1")
+        self.assertEqual(self.calls_taken(), recording)
+        replay = ring_file.replay(self.ring())
+        self.assertEqual((replay.active_bytes, replay.cache_bytes), sums)
+
+    def test_not_asked_for_no_call_comes_here(self):
+        self.start("", BULKHEAD_RECORD=None, BULKHEAD_RING_DIR=None)
+        self.order("make 1")
+        self.assertEqual(self.calls_taken(), set())
+
+    def test_refused_no_call_comes_here(self):
+        self.start("", BULKHEAD_RECORD="v2")
+        self.order("make 1")
+        self.assertEqual(self.calls_taken(), set())
+        self.assertEqual(self.ring().state, ring_file.STATE_REFUSED)
+
+    def test_switched_on_the_next_array_has_its_stack(self):
+        """A node made while off keeps no stack of a node that lay there before; one made right after has its own."""
+        self.start("check=1")
+        self.order("add 100")
+        self.ring().switch(False)
+        self.order("drop 100")
+        self.order("lazy 100")
+        self.ring().switch(True)
+        self.order("lazy 50")
+        self.order("evaluate 0")
+        ring = self.ring()
+        begin = ring.of_kind(ring_file.BASELINE_BEGIN)[1]["ticket"]
+        found = [slot for slot in ring.allocations() if slot["ticket"] > begin and slot["requested_bytes"] >= 9000 * 4]
+        found.sort(key=lambda slot: slot["requested_bytes"])  # as they were made
+        self.assertEqual([bool(slot["stack"]) for slot in found], [False] * 100 + [True] * 50)
+        self.assertEqual({ring.stacks[slot["stack"]][0][1] for slot in found[100:]} - {"<listcomp>", "steered"}, set())
 
 
 class Options(Recorded):

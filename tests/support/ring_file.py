@@ -1,7 +1,9 @@
 """Reads a recorder ring in plain Python, as core/wire/ring.h describes it, and replays it: written apart
 from the product's own reader, so that each checks the other."""
+import os
 import pathlib
 import struct
+import time
 
 HEADER_BYTES = 4096
 SLOT_BYTES = 64
@@ -10,7 +12,7 @@ LOST, BASELINE_BEGIN, BASELINE, OFF, LINK, MARK = range(16, 22)
 STATE_ATTACHED, STATE_REFUSED, STATE_FAILED = 1, 2, 3
 FLAG_LOSSY, FLAG_LINKS, FLAG_STREAMS, FLAG_DESC_WORD, FLAG_CHILD = 1, 2, 4, 8, 16
 WALK_NONE, WALK_RAW, WALK_UNSTABLE, WALK_PUBLIC = range(4)
-CONTROL_OFFSET, TAIL_OFFSET = 128, 136
+CONTROL_OFFSET, TAIL_OFFSET, HEAD_OFFSET = 128, 136, 192
 
 _FIXED = struct.Struct("<IHHIIQQQIIQQQQQIIII")
 _FIXED_NAMES = ("magic version header_bytes required_flags slot_count arena_offset arena_bytes file_bytes pid image "
@@ -86,6 +88,35 @@ class Ring:
         with open(self.path, "r+b", buffering=0) as file:
             file.seek(CONTROL_OFFSET)
             file.write(struct.pack("<I", 1 if on else 0))
+
+
+class Hand:
+    """Plays the reader of a ring at speed: nothing but its head, tail and control word."""
+
+    def __init__(self, path):
+        self.file = open(path, "r+b", buffering=0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def head(self):
+        return int.from_bytes(os.pread(self.file.fileno(), 8, HEAD_OFFSET), "little")
+
+    def release(self):
+        tail = self.head()
+        os.pwrite(self.file.fileno(), struct.pack("<QQ", tail, tail ^ 0xFFFFFFFFFFFFFFFF), TAIL_OFFSET)
+
+    def switch(self, on):
+        os.pwrite(self.file.fileno(), struct.pack("<I", 1 if on else 0), CONTROL_OFFSET)
+
+    def wait_for(self, wanted, seconds):
+        """Until the head is there."""
+        end = time.monotonic() + seconds
+        while self.head() < wanted:
+            assert time.monotonic() < end, "nothing is written any more"
 
 
 class Replay:

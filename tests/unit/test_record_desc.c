@@ -28,12 +28,50 @@ void bh_names_learn(void *primitive)
     (void)primitive;
 }
 
+static unsigned bindings;
+
+void bh_bind_update(void)
+{
+    bindings++;
+}
+
+/* What init() told of the node made last. */
+static struct {
+    void *watched, *leaf, *initialised;
+    uint32_t leaf_stack;
+    unsigned followed;
+} told;
+
+void bh_op_watch(void *primitive)
+{
+    told.watched = primitive;
+}
+
+void bh_op_leaf_made(void *desc, uint32_t stack)
+{
+    told.leaf = desc;
+    told.leaf_stack = stack;
+}
+
+void bh_track_follow(void)
+{
+    told.followed++;
+}
+
+static void fake_init(void *desc)
+{
+    told.initialised = desc;
+}
+
+struct bh_mlx bh_mlx = {.desc_init = fake_init};
+
 /* A node inside its shared block: {table, counts}, then `bytes` of it. */
 struct plan {
     size_t bytes;         /* of the node */
     size_t primitive_at;  /* where the constructor keeps its primitive */
     size_t primitive_too; /* and a second time, 0 = not */
     size_t writes_at;     /* four bytes that the constructor fills, 0 = none */
+    bool primitive_late;  /* the primitive is put into its place after init() */
 };
 
 static void *make_node(const struct plan *plan, void *primitive)
@@ -48,7 +86,9 @@ static void *make_node(const struct plan *plan, void *primitive)
     memcpy(block + 8, &counts, sizeof(counts));
     bh_desc_before_ctor(node);
     memset(node, 0, NODE_WORD < plan->bytes ? NODE_WORD : plan->bytes); /* the constructor */
-    memcpy(node + plan->primitive_at, &primitive, sizeof(primitive));
+    if (!plan->primitive_late) {
+        memcpy(node + plan->primitive_at, &primitive, sizeof(primitive));
+    }
     if (plan->primitive_too != 0) {
         memcpy(node + plan->primitive_too, &primitive, sizeof(primitive));
     }
@@ -57,6 +97,7 @@ static void *make_node(const struct plan *plan, void *primitive)
     }
     stack = bh_desc_created(node);
     assert_int_equal(stack, next_stack);
+    memcpy(node + plan->primitive_at, &primitive, sizeof(primitive));
     bh_desc_after_ctor(node, primitive);
     return node;
 }
@@ -71,9 +112,13 @@ static int start_again(void **state)
 {
     (void)state;
     bh_desc_open();
-    bh_desc_settled = false;
+    bh_desc_settled = bh_desc_word_settled = false;
     mode = MODE_MAP;
-    word_refused = primitive_refused = false;
+    word_refused = primitive_refused = primitive_late = false;
+    seen_in_init = 0;
+    memset(&told, 0, sizeof(told));
+    bindings = 0;
+    header.control = BH_RING_CONTROL_ON;
     word_samples = primitive_offset = primitive_samples = 0;
     memset(sampled, 0, sizeof(sampled));
     header.flags = 0;
@@ -193,6 +238,97 @@ static void a_word_that_changes_later_is_given_up(void **state)
     assert_int_equal(mode, MODE_MAP);
 }
 
+/* A node of the known size, as init() finds it once nodes are understood. */
+static unsigned char *node_in_init(void *primitive)
+{
+    unsigned char *node = calloc(1, NODE_BYTES);
+
+    assert_non_null(node);
+    memcpy(node + 200, &primitive, sizeof(primitive));
+    *word_of(node) = 4711; /* what an earlier node left there */
+    return node;
+}
+
+static void learn_the_known_layout(void)
+{
+    const struct plan plan = {.bytes = 368, .primitive_at = 200};
+
+    assert_false(bh_desc_understood());
+    assert_facts_hold(&plan, 100, true);
+    assert_true(bh_desc_has_word());
+    assert_true(bh_desc_understood());
+    assert_true(bindings > 0);
+}
+
+static void once_understood_init_tells_all(void **state)
+{
+    uint64_t primitive[2] = {1, 0};
+    struct bh_desc_facts facts;
+    unsigned char *node, *leaf;
+
+    (void)state;
+    if (!glibc_malloc) {
+        skip();
+    }
+    learn_the_known_layout();
+    node = node_in_init(primitive);
+    bh_desc_init_recording(node);
+    bh_desc_read(node, &facts);
+    assert_int_equal(facts.stack, next_stack);
+    assert_ptr_equal(facts.primitive, primitive);
+    assert_ptr_equal(told.watched, primitive);
+    assert_ptr_equal(told.initialised, node);
+    assert_null(told.leaf);
+    leaf = node_in_init(NULL);
+    bh_desc_init_recording(leaf);
+    assert_ptr_equal(told.leaf, leaf);
+    assert_int_equal(told.leaf_stack, next_stack);
+    assert_ptr_equal(told.initialised, leaf);
+    free(node);
+    free(leaf);
+}
+
+static void switched_off_no_stack_is_left_behind(void **state)
+{
+    struct bh_desc_facts facts;
+    uint64_t primitive[2] = {1, 0};
+    unsigned char *node;
+    uint32_t before;
+
+    (void)state;
+    if (!glibc_malloc) {
+        skip();
+    }
+    learn_the_known_layout();
+    header.control = 0;
+    before = next_stack;
+    node = node_in_init(primitive);
+    bh_desc_init_off(node);
+    bh_desc_read(node, &facts);
+    assert_int_equal(facts.stack, 0);
+    assert_int_equal(next_stack, before);
+    assert_ptr_equal(told.initialised, node);
+    assert_null(told.watched);
+    assert_int_equal(told.followed, 0);
+    header.control = BH_RING_CONTROL_ON; /* from the next node on, not from the next event */
+    bh_desc_init_off(node);
+    bh_desc_read(node, &facts);
+    assert_int_equal(facts.stack, before + 1);
+    assert_int_equal(told.followed, 1);
+    assert_ptr_equal(told.watched, primitive);
+    free(node);
+}
+
+static void a_primitive_that_comes_after_init_needs_the_constructor(void **state)
+{
+    const struct plan plan = {.bytes = 368, .primitive_at = 200, .primitive_late = true};
+
+    (void)state;
+    assert_facts_hold(&plan, 100, true);
+    assert_true(bh_desc_settled);
+    assert_false(bh_desc_understood());
+}
+
 static void streams_are_read_with_care(void **state)
 {
     const struct plan plan = {.bytes = 368, .primitive_at = 200};
@@ -224,6 +360,10 @@ int main(void)
         cmocka_unit_test_setup(a_smaller_node_is_left_alone, start_again),
         cmocka_unit_test_setup(a_word_that_is_somebodys_is_left_alone, start_again),
         cmocka_unit_test_setup(a_word_that_changes_later_is_given_up, start_again),
+        cmocka_unit_test_setup(once_understood_init_tells_all, start_again),
+        cmocka_unit_test_setup(switched_off_no_stack_is_left_behind, start_again),
+        cmocka_unit_test_setup(a_primitive_that_comes_after_init_needs_the_constructor,
+                               start_again),
         cmocka_unit_test_setup(streams_are_read_with_care, start_again),
     };
 

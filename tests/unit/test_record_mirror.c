@@ -89,22 +89,102 @@ static void the_oldest_cached_buffer_goes_first(void **state)
     assert_int_equal(bh_mirror.buffers, 0);
 }
 
-static void entries_are_used_again_and_stay_where_they_are(void **state)
+#define BUFFERS 5000u
+
+/* What the mirror is compared with: an array, searched. */
+struct model {
+    enum bh_buffer_state state;
+    uint64_t size_bytes;
+    uint64_t cached_at;
+};
+
+static uint64_t address_of(uint32_t index)
 {
-    struct bh_buffer *first = add(0x1000, 1);
-    uint32_t before = bh_mirror_end();
-    uint64_t at;
+    return 0x7f0000001000u + (uint64_t)index * 4096;
+}
+
+static void assert_oldest(const struct model *model)
+{
+    const struct bh_buffer *oldest = bh_mirror_oldest();
+    uint64_t least = UINT64_MAX, found = 0;
+    uint32_t at;
+
+    for (at = 0; at < BUFFERS; at++) {
+        if (model[at].state == BH_BUFFER_CACHED && model[at].cached_at < least) {
+            least = model[at].cached_at;
+            found = address_of(at);
+        }
+    }
+    assert_int_equal(oldest == NULL ? 0 : oldest->address, found);
+}
+
+/* Entries move with every drop and every growth: none may get lost, and neither may its place in
+ * the order of age. */
+static void the_mirror_behaves_like_an_array(void **state)
+{
+    static struct model model[BUFFERS];
+    uint64_t active = 0, cached = 0, buffers = 0;
+    uint32_t random = 11, round, at;
 
     (void)state;
-    for (at = 0; at < 100000; at++) {
-        bh_mirror_drop(add(0x2000 + at * 16, 1));
+    assert_int_equal(bh_mirror.buffers, 0);
+    for (round = 1; round <= 200000; round++) {
+        uint32_t index = next_random(&random) % (round < 20000 ? 600 : BUFFERS);
+        struct model *one = &model[index];
+        struct bh_buffer *buffer = bh_mirror_find(address_of(index));
+        bool drop = next_random(&random) % 3 == 0;
+
+        assert_int_equal(buffer == NULL, one->state == BH_BUFFER_FREE);
+        if (buffer == NULL) {
+            *one = (struct model){BH_BUFFER_ACTIVE, round, 0};
+            buffer = add(address_of(index), round);
+            active += round;
+            buffers++;
+        } else if (drop) {
+            *(one->state == BH_BUFFER_CACHED ? &cached : &active) -= one->size_bytes;
+            buffers--;
+            bh_mirror_drop(buffer);
+            one->state = BH_BUFFER_FREE;
+        } else if (one->state == BH_BUFFER_ACTIVE) {
+            active -= one->size_bytes;
+            cached += one->size_bytes;
+            bh_mirror_to_cache(buffer);
+            *one = (struct model){BH_BUFFER_CACHED, one->size_bytes, round};
+        } else {
+            cached -= one->size_bytes;
+            active += one->size_bytes;
+            bh_mirror_to_active(buffer);
+            one->state = BH_BUFFER_ACTIVE;
+        }
+        assert_int_equal(bh_mirror.active_bytes, active);
+        assert_int_equal(bh_mirror.cache_bytes, cached);
+        assert_int_equal(bh_mirror.buffers, buffers);
+        if (round % 64 == 0) {
+            assert_oldest(model);
+        }
     }
-    assert_true(bh_mirror_end() <= before + 1);
-    for (at = 0; at < 20000; at++) {
-        (void)add(0x100000 + at * 16, 1);
+    for (at = 0; at < BUFFERS; at++) {
+        const struct bh_buffer *buffer = bh_mirror_find(address_of(at));
+
+        assert_int_equal(buffer == NULL ? BH_BUFFER_FREE : (int)buffer->state, model[at].state);
+        assert_true(buffer == NULL || buffer->size_bytes == model[at].size_bytes);
     }
-    assert_ptr_equal(bh_mirror_find(0x1000), first);
-    assert_int_equal(bh_mirror.buffers, 20001);
+    while (bh_mirror_oldest() != NULL) { /* the whole order, to its end */
+        for (at = 0; address_of(at) != oldest_address(); at++) {
+        }
+        assert_oldest(model);
+        model[at].state = BH_BUFFER_FREE;
+        bh_mirror_drop(bh_mirror_oldest());
+    }
+}
+
+/* What cannot be mapped is said by the answer alone: the caller runs inside somebody's malloc. */
+static void errno_is_kept(void **state)
+{
+    (void)state;
+    errno = 77;
+    assert_null(bh_map_pages(SIZE_MAX / 2));
+    assert_int_equal(errno, 77);
 }
 
 int main(void)
@@ -112,7 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_map_behaves_like_an_array),
         cmocka_unit_test(the_oldest_cached_buffer_goes_first),
-        cmocka_unit_test(entries_are_used_again_and_stay_where_they_are),
+        cmocka_unit_test(the_mirror_behaves_like_an_array),
+        cmocka_unit_test(errno_is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
