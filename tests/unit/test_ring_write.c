@@ -14,6 +14,9 @@
 
 #include "core/record/map.c"
 #include "core/record/mirror.c"
+#include "core/record/lock.c"
+#include "core/record/clock.c"
+#include "core/record/arena.c"
 #include "core/record/emit.c"
 #include "core/record/life.c"
 #include "core/wire/ring_read.h"
@@ -25,6 +28,13 @@
 struct bh_mlx bh_mlx;
 pthread_mutex_t bh_desc_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t bh_names_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t bh_bind_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A recorder that cannot go on in a forked child; here no ring of a child is opened. */
+void bh_attach_leave(void)
+{
+    abort();
+}
 
 struct fixture {
     char folder[64];
