@@ -11,10 +11,11 @@
 #define BUFFER_BYTES_MAX ((uint64_t)1 << 48) /* a counter beyond it is a lie */
 /* Slots a process can write per second: measured at 4 million on a fast machine, and half the ring
  * is left for a scribe that is late. */
-#define SLOTS_PER_S_MAX 6000000u
-#define PAUSE_MIN_NS    BH_NS_PER_MS
-#define PAUSE_MAX_NS    (20 * BH_NS_PER_MS) /* a ring may appear and fill: MLX is imported in less */
-#define MARK_BYTES      128u
+#define SLOTS_PER_S_MAX  6000000u
+#define PAUSE_MIN_NS     BH_NS_PER_MS
+#define PAUSE_MAX_NS     (20 * BH_NS_PER_MS) /* a ring may appear and fill: MLX is imported in less */
+#define MARK_BYTES       128u
+#define SLOT_RECORDS_MAX 4u /* a repair, the event, and this ring's and one more position */
 
 /* ---- life -------------------------------------------------------------------------- */
 
@@ -116,6 +117,42 @@ static struct bh_drain_image *oldest(struct bh_drain_image **ready)
     return best;
 }
 
+/* Writes down how far into each ring the log reaches. It must stand in the segment that holds the
+ * last of those slots, or a death before the ring is told makes them appear twice. */
+static void tell_taken(struct bh_drain *drain)
+{
+    struct bh_drain_image *image;
+
+    for (image = drain->images; image != NULL; image = image->next) {
+        struct bh_evlog_record record = {.kind = BH_EVLOG_TAKEN, .image = image->id, .stream = -1};
+
+        if (image->ended || image->id == 0 || image->reader.fd < 0 ||
+            image->told == bh_drain_image_taken(image)) {
+            continue;
+        }
+        image->moved = false;
+        record.count = image->told = bh_drain_image_taken(image);
+        (void)bh_drain_log_add(&drain->log, &record);
+    }
+    drain->moved = 0;
+}
+
+static void flush(struct bh_drain *drain)
+{
+    int rc;
+
+    tell_taken(drain);
+    if (drain->log.error < 0 || !drain->log.dirty) {
+        return;
+    }
+    bh_evlog_writer_set_lost(drain->log.writer, drain->log.lost);
+    rc = bh_evlog_writer_flush(drain->log.writer);
+    drain->log.dirty = false;
+    if (rc < 0) {
+        bh_drain_log_failed(&drain->log, rc);
+    }
+}
+
 static unsigned take_slots(struct bh_drain *drain)
 {
     struct bh_mono now = bh_clock_mono();
@@ -124,8 +161,14 @@ static unsigned take_slots(struct bh_drain *drain)
     unsigned taken = 0;
 
     while (taken < BH_DRAIN_STEP_SLOTS && (image = oldest(&ready)) != NULL) {
-        int rc = bh_drain_image_take(image, &drain->log, now);
+        int rc;
 
+        if (!bh_evlog_writer_has_room(drain->log.writer, drain->moved + SLOT_RECORDS_MAX)) {
+            flush(drain);
+        }
+        drain->moved += !image->moved;
+        image->moved = true;
+        rc = bh_drain_image_take(image, &drain->log, now);
         if (rc < 0) {
             image->batch_at = image->batch_count = 0;
             bh_drain_give_up(drain, image, bh_err_title(rc));
@@ -156,22 +199,15 @@ static int round_of(struct bh_drain *drain, bool all_gone)
 {
     struct bh_drain_image *image;
     unsigned taken;
-    int rc = BH_OK;
 
     bh_drain_look_for_rings(drain);
     for (image = drain->images; image != NULL; image = image->next) {
         bh_drain_refresh(drain, image, all_gone);
     }
     taken = take_slots(drain);
+    tell_taken(drain); /* before the ends, which may begin a new segment */
     end_gone(drain);
-    if (drain->log.error == BH_OK && drain->log.dirty) {
-        bh_evlog_writer_set_lost(drain->log.writer, drain->log.lost);
-        rc = bh_evlog_writer_flush(drain->log.writer);
-        drain->log.dirty = false;
-        if (rc < 0) {
-            bh_drain_log_failed(&drain->log, rc);
-        }
-    }
+    flush(drain);
     bh_drain_release(drain);
     return drain->log.error < 0 ? drain->log.error : (int)taken;
 }

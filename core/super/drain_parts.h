@@ -136,6 +136,8 @@ struct bh_drain_image {
     uint64_t lost_told;   /* of header.lost, how many LOST records have said */
     uint64_t holes;       /* slots that will never be filled */
     uint64_t released;    /* tail as the ring knows it */
+    uint64_t told;        /* ticket up to which the log says that it has the slots */
+    bool moved;           /* slots were taken since then */
     uint64_t image_token; /* of the process when it was first asked for, 0 = not yet */
     uint64_t asked_ns;    /* when the system was last asked whether the process lives */
     struct bh_ring_name name;
@@ -146,6 +148,11 @@ int bh_drain_image_refresh(struct bh_drain_image *image, struct bh_drain_log *lo
                            unsigned char *scratch, size_t scratch_size);
 /* Makes the next slot available; false when nothing is ready. */
 bool bh_drain_image_peek(struct bh_drain_image *image, struct bh_ring_slot **ret_slot);
+/* The ticket before which every slot was taken. */
+static inline uint64_t bh_drain_image_taken(const struct bh_drain_image *image)
+{
+    return image->reader.next - (image->batch_count - image->batch_at);
+}
 /* Applies it. now: no event is later. */
 int bh_drain_image_take(struct bh_drain_image *image, struct bh_drain_log *log, struct bh_mono now);
 /* The process is gone and nothing is ready: steps over the next slot. False when none is left. */
@@ -168,6 +175,7 @@ struct bh_drain {
     struct bh_drain_image *images;
     size_t image_count;
     uint32_t next_image;
+    size_t moved; /* images of which slots were taken since the log was told how far */
     bool recording;
     bool attached, refused, lossy; /* seen so far */
     char reason[160];              /* of the first image that refused or failed */

@@ -1,7 +1,7 @@
 /* Taking up the event log of a scribe that died: its definitions and the buffers that its images
- * still hold are learned again, so that the new scribe goes on as if it were the same. Between a
- * flush and the release of the ring's slots lies a window of one write; a death inside it makes
- * those events appear twice, and the history of their addresses is repaired as after a loss. */
+ * still hold are learned again, so that the new scribe goes on as if it were the same. The log says
+ * itself how far into each ring it reaches: slots that it has are passed over, also where the ring
+ * was not told any more that they are free. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -57,6 +57,10 @@ static int learn(struct bh_drain *drain, const struct bh_evlog_record *record)
     }
     image = image_of(drain, record->image);
     if (image == NULL) {
+        return BH_OK;
+    }
+    if (record->kind == BH_EVLOG_TAKEN) {
+        image->told = record->count;
         return BH_OK;
     }
     if (record->kind == BH_EVLOG_IMAGE_END) {

@@ -100,6 +100,12 @@ static void open_image(struct bh_drain *drain, struct bh_drain_image *image, con
         return;
     }
     image->released = image->reader.next;
+    /* a scribe that died told the log how far it was, and the ring no more */
+    if ((int64_t)(image->told - image->reader.next) > 0 &&
+        (int64_t)(image->reader.facts.head - image->told) >= 0) {
+        image->reader.next = image->told;
+    }
+    image->told = image->reader.next;
     if (image->reader.facts.state == BH_RING_STATE_REFUSED) {
         keep_reason(drain, image->reader.facts.reason);
         drain->refused = true;
@@ -280,7 +286,7 @@ void bh_drain_release(struct bh_drain *drain)
     struct bh_drain_image *image, *next;
 
     for (image = drain->images; image != NULL; image = next) {
-        uint64_t tail = image->reader.next - (image->batch_count - image->batch_at);
+        uint64_t tail = bh_drain_image_taken(image);
 
         next = image->next;
         if (image->ended) {

@@ -76,7 +76,8 @@ static int note(struct bh_survey *survey, const struct bh_memviz_options *option
     if (event->at_us >= options->to_us)
         return BH_OK;
     survey->last_us = event->at_us;
-    if (record->image && record->kind != BH_EVLOG_IMAGE && record->kind != BH_EVLOG_HOLE)
+    if (record->image && record->kind != BH_EVLOG_IMAGE && record->kind != BH_EVLOG_HOLE &&
+        record->kind != BH_EVLOG_TAKEN)
         survey->images[record->image].seen = true;
     survey->marks += record->kind == BH_EVLOG_MARK;
     if (bh_evlog_kind_has_sequence(record->kind) && event->at_us >= options->from_us)

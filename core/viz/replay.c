@@ -313,6 +313,7 @@ static int apply_record(struct bh_replay *replay, const struct bh_evlog_record *
         return BH_OK;
     case BH_EVLOG_MARK:
     case BH_EVLOG_HOLE:
+    case BH_EVLOG_TAKEN:
     case BH_EVLOG_STRING:
     case BH_EVLOG_FRAME:
     case BH_EVLOG_STACK:

@@ -84,6 +84,7 @@ enum bh_evlog_kind {
     BH_EVLOG_OFF = 39,            /* recording switched off in this image */
     BH_EVLOG_HOLE = 40,           /* count slots were taken but never filled (process died) */
     BH_EVLOG_FULL = 41,           /* trace_max_bytes reached: nothing follows but FULL's count */
+    BH_EVLOG_TAKEN = 42, /* what the image's ring held before ticket `count` is in the log so far */
 };
 
 /* One record, all kinds; members that a kind does not use are 0. */
@@ -99,7 +100,7 @@ struct bh_evlog_record {
     uint32_t stack;     /* stack id; STACK: the id defined */
     bool cached;        /* BASELINE */
     bool doubtful;      /* classified while another thread emptied the cache */
-    uint64_t count;     /* LOST, HOLE, FULL; BASELINE_BEGIN: how many follow */
+    uint64_t count;     /* LOST, HOLE, FULL; BASELINE_BEGIN: how many follow; TAKEN: ticket */
     uint32_t id;        /* STRING, FRAME: the id defined */
     uint32_t text;      /* MARK label: string id; IMAGE: string id of the MLX version */
     /* STRING: bytes (borrowed, not terminated); STACK: frames */
@@ -125,6 +126,8 @@ int bh_evlog_writer_new(int fd, const char *run_id, struct bh_anchor anchor,
 int bh_evlog_writer_add(struct bh_evlog_writer *writer, const struct bh_evlog_record *record);
 /* Writes what is collected, if anything. */
 int bh_evlog_writer_flush(struct bh_evlog_writer *writer);
+/* Would `records` more small ones (not STRING, not STACK) surely get into the present segment? */
+bool bh_evlog_writer_has_room(const struct bh_evlog_writer *writer, size_t records);
 /* Counts `lost` into the headers of later segments. */
 void bh_evlog_writer_set_lost(struct bh_evlog_writer *writer, uint64_t lost);
 uint64_t bh_evlog_writer_bytes(const struct bh_evlog_writer *writer); /* on disk so far */

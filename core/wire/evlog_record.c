@@ -61,6 +61,7 @@ static const uint16_t FIELDS[64] = {
     [BH_EVLOG_OFF] = F_KNOWN | F_TIME | F_ADDRESS,
     [BH_EVLOG_HOLE] = F_KNOWN | F_COUNT,
     [BH_EVLOG_FULL] = F_KNOWN | F_TIME | F_COUNT,
+    [BH_EVLOG_TAKEN] = F_KNOWN | F_COUNT,
 };
 
 enum {

@@ -8,6 +8,8 @@
 /* No record is longer: a STRING of BH_EVLOG_STRING_BYTES or a STACK of BH_EVLOG_MAX_DEPTH frames,
  * with room for their varints. */
 #define BH_EVLOG_RECORD_BYTES (BH_EVLOG_STRING_BYTES + 64)
+/* Of all but STRING and STACK: head, shape and at most ten varints, three of them 32 bits wide. */
+#define BH_EVLOG_SMALL_RECORD_BYTES 96
 
 /* The running values that deltas are taken from; zero at a segment's start, but time_ns, which is
  * the segment header's time. */

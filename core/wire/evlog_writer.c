@@ -139,6 +139,12 @@ int bh_evlog_writer_flush(struct bh_evlog_writer *writer)
     return BH_OK;
 }
 
+bool bh_evlog_writer_has_room(const struct bh_evlog_writer *writer, size_t records)
+{
+    size_t room = BH_EVLOG_SEGMENT_BYTES - BH_EVLOG_HEADER_BYTES - writer->segment.body_bytes;
+    return room >= BH_EVLOG_RECORD_BYTES + records * BH_EVLOG_SMALL_RECORD_BYTES;
+}
+
 int bh_evlog_writer_add(struct bh_evlog_writer *writer, const struct bh_evlog_record *record)
 {
     struct bh_evlog_segment *segment = &writer->segment;

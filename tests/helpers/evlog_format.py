@@ -11,14 +11,14 @@ KINDS = {
     "AllocNew": 1, "AllocReuse": 2, "AllocMakeBuffer": 3, "FreeActiveToCache": 4, "FreeActiveToOS": 5,
     "Release": 6, "FreeCacheToOS": 7, "Lost": 16, "Baseline": 17, "Mark": 18, "Link": 32, "Image": 33,
     "ImageEnd": 34, "String": 35, "Frame": 36, "Stack": 37, "BaselineBegin": 38, "Off": 39, "Hole": 40,
-    "Full": 41,
+    "Full": 41, "Taken": 42,
 }
 NAMES = {number: name for name, number in KINDS.items()}
 BUFFERS = {1, 2, 3, 4, 5, 6, 7, 17}
 EVENTS = BUFFERS | {16, 18}
 TIMED = EVENTS | {33, 34, 38, 39, 41}
 ADDRESSED = BUFFERS | {16, 38, 39}
-COUNTED = {16, 38, 40, 41}
+COUNTED = {16, 38, 40, 41, 42}
 DEFINING = {33, 35, 36, 37}
 M64 = 2**64 - 1
 

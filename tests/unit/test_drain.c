@@ -473,6 +473,83 @@ static void a_takeover_goes_on(void **state)
     assert_int_equal(count_of(fixture, BH_EVLOG_STRING), 2);
 }
 
+/* The scribe dies after the log was written and before the ring was told. */
+static void forget_release(struct fixture *fixture, uint64_t tail)
+{
+    bh_drain_free(fixture->drain);
+    fixture->ring.header->tail = tail;
+    fixture->ring.header->tail_check = ~tail;
+    open_drain(fixture, 0);
+}
+
+static void a_death_before_the_release_repeats_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ring_maker *ring = &fixture->ring;
+    struct bh_record_recorder stats;
+
+    ring_maker_event(ring, BH_RING_ALLOC_NEW, 0x10, 100);
+    step(fixture);
+    ring_maker_event(ring, BH_RING_FREE_TO_CACHE, 0x10, 100);
+    ring_maker_event(ring, BH_RING_ALLOC_REUSE, 0x10, 100);
+    ring_maker_slot(ring, (struct bh_ring_slot){.kind = BH_RING_LOST, .requested_bytes = 7});
+    ring_maker_slot(ring, (struct bh_ring_slot){.kind = 250}); /* leaves no record */
+    step(fixture);
+    assert_int_equal(ring->header->tail, 5);
+    forget_release(fixture, 1);
+    ring_maker_event(ring, BH_RING_ALLOC_NEW, 0x20, 100);
+    step(fixture);
+    assert_int_equal(ring->header->tail, 6);
+    bh_drain_stats(fixture->drain, &stats);
+    assert_int_equal(stats.lost, 7);
+    assert_int_equal(stats.events, 5);
+    assert_consistent(fixture);
+    assert_int_equal(count_of(fixture, BH_EVLOG_ALLOC_NEW), 2);
+    assert_int_equal(count_of(fixture, BH_EVLOG_ALLOC_REUSE), 1);
+    assert_int_equal(count_of(fixture, BH_EVLOG_FREE_TO_CACHE), 1);
+    assert_int_equal(count_of(fixture, BH_EVLOG_FREE_TO_OS), 0); /* nothing was repaired */
+    assert_int_equal(count_of(fixture, BH_EVLOG_LOST), 1);
+}
+
+/* A round that fills several segments, and a death after any of them: what the log has by then is
+ * not taken again, what it has not is. */
+static void a_death_between_segments_repeats_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ring_maker *ring = &fixture->ring;
+    const uint64_t events = 16000;
+    uint64_t at, sizes[16], segments = 0;
+    static unsigned char data[1 << 20];
+    struct bh_evlog_segment segment;
+    ssize_t got;
+
+    bh_drain_free(fixture->drain);
+    assert_int_equal(unlinkat(ring->dirfd, ring->name, 0), 0);
+    ring_maker_file(ring, fixture->pid, fixture->token, 0, 16384, ARENA);
+    assert_int_equal(ftruncate(fixture->evlog_fd, 0), 0);
+    open_drain(fixture, 0);
+    for (at = 0; at < events; at++) {
+        ring_maker_event(ring, BH_RING_ALLOC_NEW, 0x100000 * (at * 7919 % 65536 + 1), at + 1);
+    }
+    step(fixture);
+    got = pread(fixture->evlog_fd, data, sizeof(data), 0);
+    for (at = BH_EVLOG_HEADER_BYTES; (ssize_t)at < got && segments < 16;) {
+        at += (uint64_t)bh_evlog_segment_decode(data + at, (size_t)got - at, &segment);
+        sizes[segments++] = at;
+    }
+    assert_true(segments > 2);
+    for (; segments > 0; segments--) {
+        struct bh_record_recorder stats;
+
+        assert_int_equal(ftruncate(fixture->evlog_fd, (off_t)sizes[segments - 1]), 0);
+        forget_release(fixture, 0);
+        step(fixture);
+        assert_int_equal(ring->header->tail, events);
+        bh_drain_stats(fixture->drain, &stats);
+        assert_int_equal(stats.events, events);
+    }
+}
+
 static void the_log_stops_at_its_limit(void **state)
 {
     struct fixture *fixture = *state;
@@ -587,6 +664,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(recording_is_switched, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_come_from_the_rings, setup, teardown),
         cmocka_unit_test_setup_teardown(a_takeover_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_death_before_the_release_repeats_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_death_between_segments_repeats_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(the_log_stops_at_its_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(marks_are_events, setup, teardown),
         cmocka_unit_test_setup_teardown(a_baseline_replaces_what_was, setup, teardown),

@@ -170,6 +170,7 @@ static const struct bh_evlog_record EVERY_KIND[] = {
     {.kind = BH_EVLOG_MARK, .sequence = 14, .image = 0, .at.ns = 8, .text = 2, .stream = -1},
     {.kind = BH_EVLOG_OFF, .image = 2, .at.ns = 9, .stream = -1},
     {.kind = BH_EVLOG_HOLE, .image = 2, .count = 3, .stream = -1},
+    {.kind = BH_EVLOG_TAKEN, .image = 2, .count = 77000, .stream = -1},
     {.kind = BH_EVLOG_IMAGE_END, .image = 1, .at.ns = 10, .stream = -1},
     {.kind = BH_EVLOG_FULL, .image = 1, .at.ns = 11, .count = 4, .stream = -1},
 };
