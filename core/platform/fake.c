@@ -172,6 +172,8 @@ static int proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_
     if (process->zero_reading)
         return BH_E_AGAIN;
     fake->fast_readings++;
+    if (fake->calm_every == 0 || fake->fast_readings % fake->calm_every != 0)
+        fake->clock.ns += fake->stall_ns;
     *ret_fast = (struct bh_proc_fast){.anon_bytes = bh_fake_anon(fake, process),
                                       .shared_bytes = process->shmem_bytes};
     return BH_OK;

@@ -66,7 +66,9 @@ struct bh_fake {
     unsigned fast_readings, rest_readings; /* answered so far */
     unsigned rollups;                      /* exact readings taken */
     uint64_t rollup_cost_ns;               /* clock and CPU time of one */
-    uint64_t jump_ns;                      /* the next wait lasts this much longer: a closed lid */
+    uint64_t stall_ns;   /* each quick reading takes this long: somebody else runs */
+    unsigned calm_every; /* … but for each so many-th one */
+    uint64_t jump_ns;    /* the next wait lasts this much longer: a closed lid */
     struct bh_platform_host host;
     struct bh_platform_memory memory;
     uint64_t oom_kills;

@@ -148,13 +148,27 @@ static void pay(struct bh_loop *loop, struct bh_mono now)
     loop->paid_cpu_ns = cpu_ns;
 }
 
-static void take_sample(struct bh_loop *loop)
+/* On a busy machine, and without real time, somebody else may run in the middle of a reading for
+ * longer than a reading may take. That says nothing of the job, and who just waited so long is let
+ * run for a while: it is made again at once. One that stays too wide is unusable, as ever. */
+#define READINGS 3
+
+static void read_tree(struct bh_loop *loop, struct bh_sample *ret_sample)
 {
-    struct bh_sample sample;
     bool enforce = loop->config.mode == BH_POLICY_MODE_ENFORCE;
     loop->sampler.ring_bytes = bh_account_ring_bytes(loop);
     bool allow = bh_governor_wait_ns(&loop->schedule, &loop->governor) == 0;
-    bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, &sample);
+    for (int reading = 0; reading < READINGS; reading++) {
+        bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, ret_sample);
+        if (ret_sample->window_ns <= loop->config.max_sample_window_ns)
+            break;
+    }
+}
+
+static void take_sample(struct bh_loop *loop)
+{
+    struct bh_sample sample;
+    read_tree(loop, &sample);
     bh_account_publish_newcomers(loop);
     bh_account_sample(loop, &sample);
     struct bh_policy_event event = {

@@ -148,6 +148,24 @@ static void test_unusable_readings_fail_closed(void **state)
     fixture_free(fixture);
 }
 
+/* Somebody else ran in the middle of a reading: that is no fault of the job, unless it never ends.
+ */
+static void test_readings_on_a_busy_machine(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->spec.max_unusable = 2;
+    fixture->fake.stall_ns = 400 * MS;
+    fixture->fake.calm_every = 3;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 20 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    fixture->fake.calm_every = 0;
+    assert_true(fixture_run(fixture, 10 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "observation_failed");
+    fixture_free(fixture);
+}
+
 static void test_missing_descriptors_fail_closed(void **state)
 {
     (void)state;
@@ -418,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_root_exit_with_descendants),
         cmocka_unit_test(test_unkillable_is_named_not_waited_for),
         cmocka_unit_test(test_unusable_readings_fail_closed),
+        cmocka_unit_test(test_readings_on_a_busy_machine),
         cmocka_unit_test(test_missing_descriptors_fail_closed),
         cmocka_unit_test(test_wall_time),
         cmocka_unit_test(test_closed_lid_moves_deadlines),
