@@ -12,9 +12,16 @@
 
 #define INPUT_BYTES (BH_FRAME_HEADER_BYTES + BH_FRAME_MAX_BODY)
 
+/* A supervisor answers within a turn of its loop: one that does not for this long is stopped, or
+ * the machine is. Whoever asked is told; the request stays with it. */
+#define ANSWER_MS 10000
+/* Requests that nobody answered yet; more are refused at once. */
+#define PENDING_MAX 64
+
 struct request {
     struct request *next;
     uint32_t sequence;
+    uint64_t due_ms; /* of the loop's clock; 0 = it may take as long as it takes */
     bh_link_reply reply;
     void *user;
 };
@@ -24,6 +31,9 @@ struct bh_link {
     uv_connect_t connect;
     struct bh_job *job; /* NULL once it is closed by us */
     struct request *first, **last;
+    unsigned pending;
+    uv_timer_t patience;
+    unsigned handles; /* that are not closed yet */
     uint32_t sequence;
     struct bh_bytes input;
     char chunk[16384];
@@ -59,11 +69,39 @@ static void fail_requests(struct bh_link *link)
         free(request);
     }
     link->last = &link->first;
+    link->pending = 0;
+}
+
+/* Only the waiting ends: a later answer still finds its request, and is then nobody's. */
+static void on_impatient(uv_timer_t *timer)
+{
+    struct bh_link *link = timer->data;
+    uint64_t now = uv_now(timer->loop), next = 0;
+    struct bh_diag diag = {0};
+    (void)bh_err_set(&diag, BH_E_AGAIN, NULL,
+                     "The job's supervisor has not answered for %d s; it may be stopped. It does "
+                     "what was asked when it goes on.",
+                     ANSWER_MS / 1000);
+    for (struct request *request = link->first; request; request = request->next) {
+        bh_link_reply reply = request->reply;
+        if (!reply || !request->due_ms)
+            continue;
+        if (request->due_ms > now) {
+            next = next && next < request->due_ms ? next : request->due_ms;
+            continue;
+        }
+        request->reply = NULL;
+        reply(request->user, BH_E_AGAIN, NULL, &diag);
+    }
+    if (next && !link->closing)
+        (void)uv_timer_start(timer, on_impatient, next - now, 0);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
     struct bh_link *link = handle->data;
+    if (--link->handles > 0)
+        return;
     bh_bytes_done(&link->input);
     free(link);
 }
@@ -74,6 +112,7 @@ static void close_link(struct bh_link *link)
         return;
     link->closing = true;
     uv_close((uv_handle_t *)&link->pipe, on_closed);
+    uv_close((uv_handle_t *)&link->patience, on_closed);
     fail_requests(link);
 }
 
@@ -109,10 +148,17 @@ static void on_written(uv_write_t *request, int status)
         lost(link);
 }
 
-void bh_link_request(struct bh_link *link, enum bh_msg type, const void *body, size_t length,
-                     bh_link_reply reply, void *user)
+static void refuse(int error, bh_link_reply reply, void *user)
 {
     struct bh_diag diag = {0};
+    (void)bh_err_set(&diag, error, NULL, "The supervisor cannot be asked now. Try again.");
+    if (reply)
+        reply(user, error, NULL, &diag);
+}
+
+static void send_request(struct bh_link *link, enum bh_msg type, const void *body, size_t length,
+                         bh_link_reply reply, void *user, uint64_t patience_ms)
+{
     struct request *request = calloc(1, sizeof *request);
     struct write *write = malloc(sizeof *write + BH_FRAME_HEADER_BYTES + length);
     struct bh_frame frame = {
@@ -120,22 +166,31 @@ void bh_link_request(struct bh_link *link, enum bh_msg type, const void *body, s
     int size = request && write
                    ? bh_frame_encode(&frame, write->data, BH_FRAME_HEADER_BYTES + length)
                    : BH_E_NOMEM;
-    if (size < 0 || link->closing) {
-        int error = size < 0 ? size : BH_E_SUPERVISOR_LOST;
+    if (size < 0 || link->closing || link->pending >= PENDING_MAX) {
         free(request);
         free(write);
-        (void)bh_err_set(&diag, error, NULL, "The supervisor cannot be asked now. Try again.");
-        if (reply)
-            reply(user, error, NULL, &diag);
+        refuse(size < 0 ? size : link->closing ? BH_E_SUPERVISOR_LOST : BH_E_AGAIN, reply, user);
         return;
     }
-    *request = (struct request){.sequence = frame.sequence, .reply = reply, .user = user};
+    *request = (struct request){.sequence = frame.sequence,
+                                .due_ms = patience_ms ? uv_now(link->pipe.loop) + patience_ms : 0,
+                                .reply = reply,
+                                .user = user};
     *link->last = request;
     link->last = &request->next;
+    link->pending++;
+    if (patience_ms && !uv_is_active((uv_handle_t *)&link->patience))
+        (void)uv_timer_start(&link->patience, on_impatient, patience_ms, 0);
     uv_buf_t buffer = uv_buf_init((char *)write->data, (unsigned)size);
     write->request.data = link;
     if (uv_write(&write->request, (uv_stream_t *)&link->pipe, &buffer, 1, on_written) < 0)
         free(write); /* the read side reports the end */
+}
+
+void bh_link_request(struct bh_link *link, enum bh_msg type, const void *body, size_t length,
+                     bh_link_reply reply, void *user)
+{
+    send_request(link, type, body, length, reply, user, ANSWER_MS);
 }
 
 void bh_link_command(struct bh_link *link, const struct bh_command *command, bh_link_reply reply,
@@ -207,6 +262,7 @@ static int take_reply(struct bh_link *link, const struct bh_frame *frame)
     if (!request || request->sequence != frame->sequence)
         return BH_E_MALFORMED; /* replies come in order, one each */
     link->first = request->next;
+    link->pending--;
     if (!link->first)
         link->last = &link->first;
     int result = frame->flags & BH_FRAME_ERROR ? read_error(frame, &diag) : BH_OK;
@@ -297,8 +353,9 @@ static void on_connected(uv_connect_t *request, int status)
     bh_tlv_begin(&writer, body, sizeof body);
     bh_tlv_u64(&writer, BH_TAG_VERSION, BH_FRAME_VERSION);
     bh_tlv_text(&writer, BH_TAG_PEER, "bulkheadd " BH_VERSION);
-    bh_link_request(link, BH_MSG_HELLO, body, writer.length, NULL, NULL);
-    bh_link_request(link, BH_MSG_WATCH, NULL, 0, on_watching, link);
+    /* who is stopped now is watched as soon as it goes on */
+    send_request(link, BH_MSG_HELLO, body, writer.length, NULL, NULL, 0);
+    send_request(link, BH_MSG_WATCH, NULL, 0, on_watching, link, 0);
 }
 
 int bh_link_open(struct bh_job *job, void (*on_ready)(void *user, struct bh_job *job, int result),
@@ -322,7 +379,10 @@ int bh_link_open(struct bh_job *job, void (*on_ready)(void *user, struct bh_job 
     link->on_ready = on_ready;
     link->user = user;
     (void)uv_pipe_init(&job->app->loop, &link->pipe, 0);
+    (void)uv_timer_init(&job->app->loop, &link->patience);
+    link->handles = 2;
     link->pipe.data = link;
+    link->patience.data = link;
     link->connect.data = link;
     job->link = link;
     uv_pipe_connect(&link->connect, &link->pipe, path, on_connected);

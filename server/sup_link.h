@@ -10,7 +10,10 @@
 struct bh_link;
 
 /* result: BH_OK with the reply's frame, or an error with its diag: what the supervisor refused, or
- * BH_E_SUPERVISOR_LOST when the connection ended first. Called exactly once, on the loop. */
+ * BH_E_SUPERVISOR_LOST when the connection ended first, BH_E_AGAIN when it has not answered for 10
+ * s (a stopped supervisor: it does what was asked when it goes on). Called exactly once, on the
+ * loop.
+ */
 typedef void (*bh_link_reply)(void *user, int result, const struct bh_frame *frame,
                               const struct bh_diag *diag);
 

@@ -1,4 +1,5 @@
 """The server dies and comes back: nothing is lost, live jobs are found again."""
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -10,6 +11,7 @@ import time
 import unittest
 import unittest.mock
 
+import bulkhead
 import bulkhead_fixture as fixture
 
 
@@ -102,6 +104,40 @@ class Restart(unittest.TestCase):
                 self.assertEqual((outcome["kind"], outcome["cause"]), ("supervisor_lost", "supervisor_lost"), whole)
                 self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}/report")["outcome"]["kind"],
                                  "supervisor_lost")
+
+    def test_a_supervisor_that_stands_still(self):
+        """Whoever asks is answered in the end, and what was asked is done when it goes on."""
+        with fixture.server() as server:
+            client = bulkhead.Client(state=server.state)
+            job = client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            pid = client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                decider = int(file.read().rsplit(")", 1)[1].split()[1])
+            os.kill(decider, signal.SIGSTOP)
+            try:
+                with self.assertRaises(bulkhead.BulkheadError) as refused:
+                    client.request("POST", f"/v1/jobs/{job.id}/stop", {})
+                self.assertEqual((refused.exception.status, refused.exception.code), (503, "try_again"))
+                self.assertIn("has not answered", str(refused.exception))
+                self.assertEqual(client.request("GET", f"/v1/jobs/{job.id}")["state"], "running")
+                with concurrent.futures.ThreadPoolExecutor(101) as pool:  # more than are kept for later
+                    members = pool.submit(client.request, "GET", f"/v1/jobs/{job.id}/members")
+                    asked = [pool.submit(self.signal_answer, client, job.id) for _ in range(100)]
+                    self.assertEqual({future.result() for future in asked}, {"try_again"})
+                    self.assertEqual(len(members.result()["members"]), 1)  # those of the journal
+            finally:
+                os.kill(decider, signal.SIGCONT)
+            client.job(job.id).wait(timeout=30)
+            outcome = client.request("GET", f"/v1/jobs/{job.id}")["outcome"]
+            self.assertEqual((outcome["kind"], outcome["cause"]), ("policy_intervention", "user_stop"))
+
+    @staticmethod
+    def signal_answer(client, job_id):
+        try:
+            client.request("POST", f"/v1/jobs/{job_id}/signal", {"signal": "SIGCONT"})
+            return "taken"
+        except bulkhead.BulkheadError as error:
+            return error.code
 
     def test_a_run_directory_that_somebody_removed(self):
         with fixture.server() as server:
