@@ -2,6 +2,7 @@
  * slots back once the log has them. See drain.h. */
 #include "core/super/drain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +250,16 @@ int bh_drain_finish(struct bh_drain *drain)
     return rc < 0 ? rc : BH_OK;
 }
 
+bool bh_drain_misses_mlx(const struct bh_drain *drain)
+{
+    return !drain->attached && drain->reason[0] == '\0' && !drain->mlx_seen;
+}
+
+void bh_drain_saw_mlx(struct bh_drain *drain)
+{
+    drain->mlx_seen = true;
+}
+
 /* ---- answers ----------------------------------------------------------------------- */
 
 static uint64_t plausible(uint64_t bytes)
@@ -292,7 +303,8 @@ void bh_drain_stats(const struct bh_drain *drain, struct bh_record_recorder *ret
     stats.state = state_of(drain, stats.lost != 0 || stats.stacks_lost != 0);
     memcpy(stats.reason, drain->reason, sizeof(stats.reason));
     if (!drain->attached && drain->reason[0] == '\0') {
-        memcpy(stats.reason, "no_mlx", sizeof("no_mlx"));
+        (void)snprintf(stats.reason, sizeof(stats.reason), "%s",
+                       drain->mlx_seen ? "hooks_not_reached" : "no_mlx");
     }
     memcpy(stats.mlx_version, drain->mlx_version, sizeof(stats.mlx_version));
     *ret_stats = stats;

@@ -32,6 +32,11 @@ uint64_t bh_drain_pause_ns(const struct bh_drain *drain);
 /* The tree is empty: takes everything that is left, counts holes, ends all images, flushes. */
 int bh_drain_finish(struct bh_drain *drain);
 
+/* No ring was seen yet, and no reason is known why: is MLX in use without the recorder? The caller
+ * finds out, and says so when it is; the reason then is hooks_not_reached instead of no_mlx. */
+bool bh_drain_misses_mlx(const struct bh_drain *drain);
+void bh_drain_saw_mlx(struct bh_drain *drain);
+
 /* State, reason, counts and sums as of the last step. */
 void bh_drain_stats(const struct bh_drain *drain, struct bh_record_recorder *ret_stats);
 

@@ -178,6 +178,7 @@ struct bh_drain {
     size_t moved; /* images of which slots were taken since the log was told how far */
     bool recording;
     bool attached, refused, lossy; /* seen so far */
+    bool mlx_seen;                 /* in a process, while there was no ring */
     char reason[160];              /* of the first image that refused or failed */
     char mlx_version[32];
     uint64_t folder_changed_ns; /* mtime of the folder when it was last read */

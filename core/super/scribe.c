@@ -11,6 +11,7 @@
 
 #include "core/base/io.h"
 #include "core/base/log.h"
+#include "core/platform/platform.h"
 #include "core/super/finish.h"
 #include "core/super/twin.h"
 
@@ -21,6 +22,10 @@
 #define WAIT_IDLE_NS  (100 * BH_NS_PER_MS)
 #define WAIT_QUIET_NS (250 * BH_NS_PER_MS)
 #define BUSY_SLOTS    4096
+
+/* Without any ring, a few members at a time are looked at: has one loaded MLX all the same? */
+#define LOOK_NS      (200 * BH_NS_PER_MS)
+#define LOOK_MEMBERS 4
 
 /* A scribe that dies again and again dies of its own fault: then there is none rather than a storm.
  */
@@ -36,8 +41,11 @@ struct scribe {
     int drain_error;
     struct bh_record_recorder recorder; /* as last published */
     enum bh_recorder_state told_state;  /* as last journalled */
+    char told_reason[160];
     int told_recording;
     struct bh_mono second; /* of the last once-a-second duties */
+    struct bh_mono looked; /* for MLX without a ring */
+    size_t look_next;      /* which member is next */
     struct bh_twin standby;
     bool report_done, report_failed;
     struct bh_store store;
@@ -150,7 +158,8 @@ static void publish(struct scribe *scribe, bool idle)
 
 static void journal_recorder(struct scribe *scribe)
 {
-    if (scribe->recorder.state == scribe->told_state)
+    if (scribe->recorder.state == scribe->told_state &&
+        strcmp(scribe->recorder.reason, scribe->told_reason) == 0)
         return;
     struct bh_record record;
     memset(&record, 0, sizeof record);
@@ -159,6 +168,27 @@ static void journal_recorder(struct scribe *scribe)
     record.recorder = scribe->recorder;
     bh_store_add(&scribe->store, &record);
     scribe->told_state = scribe->recorder.state;
+    memcpy(scribe->told_reason, scribe->recorder.reason, sizeof scribe->told_reason);
+}
+
+/* A member that has libmlx in memory while there is no ring: its calls do not come to the recorder.
+ * (While MLX is being imported this is so for a moment; a ring that appears makes it forgotten.) */
+static void look_for_mlx(struct scribe *scribe)
+{
+    struct bh_mono now = bh_clock_mono();
+    if (!bh_drain_misses_mlx(scribe->drain) || now.ns - scribe->looked.ns < LOOK_NS)
+        return;
+    scribe->looked = now;
+    struct bh_queue_member *members = calloc(BH_QUEUE_MEMBERS, sizeof *members);
+    size_t count = members ? bh_queue_members(scribe->queue, members, BH_QUEUE_MEMBERS) : 0;
+    for (size_t i = 0; i < count && i < LOOK_MEMBERS; i++) {
+        const struct bh_queue_member *one = &members[scribe->look_next++ % count];
+        if (bh_platform_maps_file((int)one->pid, one->start_token, "libmlx.so") == 1) {
+            bh_drain_saw_mlx(scribe->drain);
+            break;
+        }
+    }
+    free(members);
 }
 
 /* Returns the slots taken from the rings. */
@@ -171,6 +201,7 @@ static int step_drain(struct scribe *scribe)
         bh_drain_set_recording(scribe->drain, wanted == 1);
         scribe->told_recording = wanted;
     }
+    look_for_mlx(scribe);
     int slots = bh_drain_step(scribe->drain);
     if (slots < 0)
         scribe->drain_error = slots;

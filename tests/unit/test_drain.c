@@ -396,11 +396,16 @@ static void a_refusal_is_reported(void **state)
     ring_maker_file(&fixture->ring, fixture->pid, fixture->token, 0, 0, 0);
     bh_drain_stats(fixture->drain, &stats);
     assert_string_equal(stats.reason, "no_mlx");
+    assert_true(bh_drain_misses_mlx(fixture->drain));
+    bh_drain_saw_mlx(fixture->drain);
+    bh_drain_stats(fixture->drain, &stats);
+    assert_string_equal(stats.reason, "hooks_not_reached");
     memcpy(fixture->ring.header->reason, "strange MLX", 12);
     step(fixture);
     bh_drain_stats(fixture->drain, &stats);
     assert_int_equal(stats.state, BH_RECORDER_ABSENT);
     assert_string_equal(stats.reason, "strange MLX");
+    assert_false(bh_drain_misses_mlx(fixture->drain));
     assert_int_equal(stats.active.status, BH_VALUE_UNKNOWN);
 }
 
