@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -67,6 +68,14 @@ void bh_emit_text(char *ret_text, size_t size, const char *text)
     ret_text[at] = '\0';
 }
 
+/* Inode of this process's pid namespace, 0 if it cannot be found out. */
+static uint64_t pid_namespace(void)
+{
+    struct stat facts;
+
+    return stat("/proc/self/ns/pid", &facts) == 0 ? (uint64_t)facts.st_ino : 0;
+}
+
 static void fill_header(struct bh_ring_header *header, const struct bh_options *options)
 {
     memset(header, 0, sizeof(*header));
@@ -76,6 +85,7 @@ static void fill_header(struct bh_ring_header *header, const struct bh_options *
     header->pid = (uint32_t)getpid();
     header->parent_pid = (uint32_t)getppid();
     header->start_token = start_token();
+    header->pid_namespace = pid_namespace();
     header->created_ns = bh_clock_read();
     header->min_size_bytes = options->min_size_bytes;
     header->stacks = options->stacks;
@@ -154,6 +164,10 @@ static struct bh_ring_header *create_file(const char *path, const struct bh_ring
         goto out;
     }
     *mapped = *header;
+    /* held by the mapping once the descriptor is closed */
+    if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
+        mapped->flags |= BH_RING_FLAG_LOCKED;
+    }
     if (publish_name(dir, temporary, mapped) != 0) {
         saved = errno;
         munmap(mapped, header->file_bytes);

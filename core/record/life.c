@@ -77,7 +77,9 @@ void bh_life_child_open(void)
     struct bh_ring_header *header;
 
     bh_life_child_pending = false;
-    if (bh_emit_open(&bh_options, BH_RING_FLAG_CHILD | (old->flags & ~BH_RING_FLAG_LOSSY)) != 0) {
+    if (bh_emit_open(&bh_options, BH_RING_FLAG_CHILD |
+                                      (old->flags & ~(BH_RING_FLAG_LOSSY | BH_RING_FLAG_LOCKED))) !=
+        0) {
         bh_attach_leave();
         return;
     }

@@ -128,6 +128,7 @@ struct bh_drain_image {
     uint32_t id;                  /* in the log; 0 = refused, nothing is logged */
     bool ended, corrupt, gone;    /* gone: the process is, found before the header was read */
     bool control_on;
+    bool foreign;  /* its pid is of another pid namespace */
     bool unmapped; /* the process has become another program, as far as can be seen */
     struct bh_drain_list strings, frames, stacks;
     struct bh_drain_live live;

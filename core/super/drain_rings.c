@@ -99,6 +99,7 @@ static void open_image(struct bh_drain *drain, struct bh_drain_image *image, con
         bh_drain_give_up(drain, image, diag.detail[0] != '\0' ? diag.detail : bh_err_title(rc));
         return;
     }
+    image->foreign = bh_ring_foreign(&image->reader);
     image->released = image->reader.next;
     /* a scribe that died told the log how far it was, and the ring no more */
     if ((int64_t)(image->told - image->reader.next) > 0 &&
@@ -172,17 +173,23 @@ void bh_drain_look_for_rings(struct bh_drain *drain)
     (void)closedir(folder);
 }
 
-/* Has the process ended? What cannot be found out counts as no. On the way: does it still have its
- * ring mapped? Not when it looks like another program by now. That look can deceive (a program may
- * move its arguments), so it ends nothing; the ring's bytes are not taken off its charge any more,
- * that is all. */
+/* Has the process ended? One whose pid means somebody else here has when nobody holds the lock on
+ * its ring; an exec lets go of it as well. What cannot be found out counts as no. On the way: does
+ * it still have its ring mapped? Not when it looks like another program by now. That look can
+ * deceive (a program may move its arguments), so it ends nothing; the ring's bytes are not taken
+ * off its charge any more, that is all. */
 static bool process_ended(struct bh_drain_image *image)
 {
     const struct bh_platform *platform = bh_platform_host();
     struct bh_proc_facts facts;
     struct bh_proc proc;
     bool same;
-    int rc = platform->proc_open(platform->self, (int)image->name.pid, &proc, &facts);
+    int rc;
+
+    if (image->foreign && image->reader.fd >= 0) {
+        return !bh_ring_held(&image->reader);
+    }
+    rc = platform->proc_open(platform->self, (int)image->name.pid, &proc, &facts);
 
     if (rc < 0) {
         return rc == BH_E_NOT_FOUND;
@@ -213,13 +220,14 @@ static bool has_later_image(const struct bh_drain *drain, const struct bh_drain_
     return false;
 }
 
-/* An image ends with its process, or when a later one of the same process appears. Asking the
+/* An image ends with its process, or when a later one of the same process appears (in other pid
+ * namespaces two processes may have the same numbers). Asking the
  * system about a process costs more than reading its ring, so it is not asked at every step. */
 static bool is_gone(const struct bh_drain *drain, struct bh_drain_image *image)
 {
     uint64_t now_ns = bh_clock_mono().ns;
 
-    if (has_later_image(drain, image)) {
+    if (!image->foreign && has_later_image(drain, image)) {
         return true;
     }
     if (now_ns - image->asked_ns < ASK_PERIOD_NS) {

@@ -33,6 +33,12 @@
  *   STACK    + u32 id, u32 count, count x u32 frame ids, **innermost first**, zero padding
  * Full arena: stack id 0, counted in stacks_lost, flag LOSSY. Unknown kinds are skipped.
  *
+ * Life. The producer holds a shared flock() on the file for as long as it has it mapped (the
+ * mapping holds the open file, the descriptor is closed). pid and start_token tell whether it lives
+ * only to a reader of the same pid namespace, whose inode the header names; any other tries the
+ * lock. A forked child holds its parent's as well until it opens a ring of its own, executes or
+ * ends.
+ *
  * Control. `control` is stored by the supervisor's side (the low byte only), read by the recorder
  * at every event.
  */
@@ -75,6 +81,7 @@ enum bh_ring_state {
 #define BH_RING_FLAG_DESC_WORD 0x8u  /* stack ids live in the array descriptor's tail padding */
 #define BH_RING_FLAG_CHILD     0x10u /* forked child: starts with the buffers it inherited */
 #define BH_RING_FLAG_CXX       0x20u /* C++ frames are recorded as well */
+#define BH_RING_FLAG_LOCKED    0x40u /* the lock on the file is held while the process lives */
 
 enum bh_ring_stacks {
     BH_RING_STACKS_NONE = 0,
@@ -158,7 +165,8 @@ struct bh_ring_header {
     uint32_t depth;  /* innermost frames kept per stack */
     uint32_t walk;   /* enum bh_ring_walk */
     uint32_t parent_pid;
-    uint32_t reserved0[6];
+    uint64_t pid_namespace; /* inode of the process's pid namespace, 0 = not known */
+    uint32_t reserved0[4];
 
     /* 128: stored by the reader. */
     uint32_t control;
@@ -206,6 +214,7 @@ _Static_assert(offsetof(struct bh_ring_slot, stack) == 40, "slot layout");
 _Static_assert(offsetof(struct bh_ring_slot, kind) == 56, "slot layout");
 _Static_assert(sizeof(struct bh_ring_header) == BH_RING_HEADER_BYTES, "header is one page");
 _Static_assert(offsetof(struct bh_ring_header, attach_active_bytes) == 64, "header layout");
+_Static_assert(offsetof(struct bh_ring_header, pid_namespace) == 104, "header layout");
 _Static_assert(offsetof(struct bh_ring_header, control) == 128, "header layout");
 _Static_assert(offsetof(struct bh_ring_header, tail) == 136, "header layout");
 _Static_assert(offsetof(struct bh_ring_header, head) == 192, "header layout");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -263,6 +264,27 @@ void bh_ring_skip(struct bh_ring_reader *reader)
 {
     reader->next++;
 }
+
+/* ---- life -------------------------------------------------------------------------- */
+
+bool bh_ring_foreign(const struct bh_ring_reader *reader)
+{
+    struct stat own;
+
+    return (reader->facts.flags & BH_RING_FLAG_LOCKED) != 0 &&
+           stat("/proc/self/ns/pid", &own) == 0 && own.st_ino != reader->facts.pid_namespace;
+}
+
+bool bh_ring_held(const struct bh_ring_reader *reader)
+{
+    if (flock(reader->fd, LOCK_EX | LOCK_NB) != 0) {
+        return true;
+    }
+    (void)flock(reader->fd, LOCK_UN);
+    return false;
+}
+
+/* ---- what the reader stores -------------------------------------------------------- */
 
 static int pwrite_whole(int fd, const void *data, size_t length, uint64_t offset)
 {

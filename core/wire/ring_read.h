@@ -54,6 +54,12 @@ int bh_ring_slots(struct bh_ring_reader *reader, uint64_t head, struct bh_ring_s
 /* Steps over the slot at `next`, which will never become ready (its process is gone). */
 void bh_ring_skip(struct bh_ring_reader *reader);
 
+/* Is the ring's process of another pid namespace than this one, so that its pid says nothing here
+ * and the lock on the file has to? */
+bool bh_ring_foreign(const struct bh_ring_reader *reader);
+/* Is the lock on the file held, so that its process lives? */
+bool bh_ring_held(const struct bh_ring_reader *reader);
+
 /* Tells the producer that every slot before `tail` (at most `next`) is free. */
 int bh_ring_release(const struct bh_ring_reader *reader, uint64_t tail);
 int bh_ring_control(const struct bh_ring_reader *reader, bool on);

@@ -1,6 +1,7 @@
 """The foreground command on real MLX: who held the memory is said on the terminal and stays out of the report."""
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -51,8 +52,8 @@ class Foreground(unittest.TestCase):
         done, _ = self.run_leaky()
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def record(self, *command):
-        """What the report says of the recorder; {journal} in the command is the journal's path."""
+    def recorder(self, *command):
+        """The report's words on the recorder; {journal} in the command is the journal's path."""
         with tempfile.TemporaryDirectory() as directory:
             place = pathlib.Path(directory, "run")
             command = [str(place / "journal.bhj") if word == "{journal}" else word for word in command]
@@ -60,14 +61,26 @@ class Foreground(unittest.TestCase):
                                    "--run-dir", str(place), "--", *command], capture_output=True, text=True,
                                   stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(done.returncode, 0, done.stderr)
-            recorder = json.loads((place / "report.json").read_text())["recorder"]
-            return recorder["state"], recorder["reason"]
+            return json.loads((place / "report.json").read_text())["recorder"]
+
+    def assert_recorder(self, state, reason, *command):
+        recorder = self.recorder(*command)
+        self.assertEqual((recorder["state"], recorder["reason"]), (state, reason))
 
     def test_mlx_without_the_recorder_is_told_from_no_mlx(self):
-        self.assertEqual(self.record("env", "-u", "LD_PRELOAD", PYTHON, "-c", UNREACHED, "{journal}"),
-                         ("absent", "hooks_not_reached"))
-        self.assertEqual(self.record("true"), ("absent", "no_mlx"))
-        self.assertEqual(self.record(PYTHON, "-c", "import mlx.core as mx; mx.eval(mx.ones((3,)))"), ("attached", None))
+        self.assert_recorder("absent", "hooks_not_reached", "env", "-u", "LD_PRELOAD", PYTHON, "-c", UNREACHED, "{journal}")
+        self.assert_recorder("absent", "no_mlx", "true")
+        self.assert_recorder("attached", None, PYTHON, "-c", "import mlx.core as mx; mx.eval(mx.ones((3,)))")
+
+    @unittest.skipUnless(shutil.which("unshare") and subprocess.run(
+        ["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0, "may not make pid namespaces")
+    def test_a_pid_namespace_of_the_jobs_own(self):
+        """Its pids mean nothing outside: the ring is read to the end all the same."""
+        program = "import time, mlx.core as mx\nfor i in range(60):\n mx.eval(mx.ones((10,)) + i); time.sleep(0.01)"
+        # not as process 1, of which the kernel may refuse to tell anything
+        recorder = self.recorder("unshare", "--pid", "--fork", "sh", "-c", '"$@"; exit $?', "sh", PYTHON, "-c", program)
+        self.assertEqual((recorder["state"], recorder["lost"]), ("attached", 0))
+        self.assertGreaterEqual(recorder["events"], 120)
 
 
 if __name__ == "__main__":

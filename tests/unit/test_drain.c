@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include "core/platform/platform.h"
@@ -386,6 +387,42 @@ static void an_exec_unmaps_the_ring(void **state)
     (void)close(go[1]);
 }
 
+/* A ring of another pid namespace: its pid means nobody, or somebody else, and only the lock tells.
+ */
+static void in_another_pid_namespace_the_lock_tells(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ring_maker *ring = &fixture->ring, twin = *ring;
+    uint64_t token = fixture->token + 1; /* no process has it */
+    int fd, at;
+
+    assert_int_equal(unlinkat(ring->dirfd, ring->name, 0), 0);
+    ring_maker_file(ring, fixture->pid, token, 0, SLOTS, ARENA);
+    ring->header->flags = BH_RING_FLAG_LOCKED;
+    ring->header->pid_namespace = 1; /* ours is another */
+    /* made in a third namespace at the same instant, with the same numbers */
+    ring_maker_file(&twin, fixture->pid, token, 1, SLOTS, ARENA);
+    fd = openat(ring->dirfd, ring->name, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0);
+    for (at = 0; at < 3; at++) {
+        step(fixture);
+        (void)usleep(25000); /* longer than the drain waits before it asks again */
+        ring_maker_event(ring, BH_RING_ALLOC_NEW, 0x10 + (uint64_t)at, 100);
+    }
+    step(fixture);
+    read_log(fixture);
+    assert_int_equal(count_of(fixture, BH_EVLOG_ALLOC_NEW), 3);
+    assert_int_equal(nth(fixture, BH_EVLOG_IMAGE_END, 0)->image,
+                     2); /* the twin, which has no lock */
+    assert_int_equal(count_of(fixture, BH_EVLOG_IMAGE_END), 1);
+    (void)close(fd);
+    (void)usleep(25000);
+    step(fixture);
+    read_log(fixture);
+    assert_int_equal(count_of(fixture, BH_EVLOG_IMAGE_END), 2);
+    assert_int_equal(faccessat(ring->dirfd, ring->name, F_OK, 0), -1);
+}
+
 static void a_refusal_is_reported(void **state)
 {
     struct fixture *fixture = *state;
@@ -665,6 +702,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(losses_and_holes_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(images_are_merged_by_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_exec_unmaps_the_ring, setup, teardown),
+        cmocka_unit_test_setup_teardown(in_another_pid_namespace_the_lock_tells, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refusal_is_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(recording_is_switched, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_come_from_the_rings, setup, teardown),
