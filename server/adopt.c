@@ -116,7 +116,7 @@ void bh_supervise_look(struct bh_job *job)
         read_status(job);
     if (!bh_supervise_locked(job->dirfd)) {
         bool report = exists(job->dirfd, "report.json");
-        if (!report && !exists(job->dirfd, BH_JOURNAL_FILE_NAME))
+        if (!report && !exists(job->dirfd, BH_JOURNAL_FILE_NAME) && job->state == BH_JOB_STARTING)
             bh_jobs_fail(job, BH_E_SUPERVISOR_START,
                          "The server ended before the program was started. Launch it again.");
         else if (report || job->adopt_tried)
@@ -155,8 +155,11 @@ static void on_verdict(void *user, struct bh_job *job, int status, const char *t
     struct start *start = user;
     struct bh_diag diag = {0};
     int result = bh_helper_verdict(status, text, job->spec, &diag);
-    if (result >= 0 && job->state == BH_JOB_STARTING)
+    if (result >= 0 && job->state == BH_JOB_STARTING) {
         job->state = BH_JOB_RUNNING;
+        /* should its directory vanish: nothing else would know then that it ran */
+        (void)bh_store_job_set_state(job->app->store, job->id, BH_JOB_RUNNING, NULL);
+    }
     if (result >= 0 && bh_link_open(job, on_first_link, start) >= 0)
         return;
     start->on_started(start->user, job, result, &diag);
@@ -239,6 +242,22 @@ static int adopt_one(struct bh_app *app, const char *id, struct bh_diag *diag)
     return BH_OK;
 }
 
+/* Its run directory is gone or cannot be read. */
+static void give_up(struct bh_app *app, const char *id)
+{
+    struct bh_store_job row = {0};
+    bool ran = bh_store_job_get(app->store, id, &row, NULL) >= 0 && row.state != BH_JOB_STARTING;
+    if (ran)
+        (void)bh_store_job_lose(app->store, id,
+                                "It ran, and its run directory is gone or cannot be read: how it "
+                                "ended, or whether it still runs, is not known.",
+                                bh_clock_wall(), NULL);
+    else
+        (void)bh_store_job_fail(app->store, id, BH_E_SUPERVISOR_LOST,
+                                "Its run directory is gone or cannot be read.", bh_clock_wall(),
+                                NULL);
+}
+
 int bh_supervise_adopt_all(struct bh_app *app, struct bh_diag *diag)
 {
     struct adoption adoption = {.app = app};
@@ -258,11 +277,9 @@ int bh_supervise_adopt_all(struct bh_app *app, struct bh_diag *diag)
         struct bh_diag why = {0};
         if (adopt_one(app, adoption.ids[i], &why) >= 0)
             continue;
-        bh_log(BH_LOG_WARNING, "job %s cannot be found again: %s; marking it as failed",
+        bh_log(BH_LOG_WARNING, "job %s cannot be found again: %s; marking it as over",
                adoption.ids[i], why.detail);
-        (void)bh_store_job_fail(app->store, adoption.ids[i], BH_E_SUPERVISOR_LOST,
-                                "Its run directory is gone or cannot be read.", bh_clock_wall(),
-                                NULL);
+        give_up(app, adoption.ids[i]);
     }
     free(adoption.ids);
     return result;

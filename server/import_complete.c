@@ -36,7 +36,8 @@ static void settle_state(struct bh_store_job *row)
 /* A row for a job whose journal has no outcome: everybody who could have written one is gone. */
 static void fill_lost_outcome(struct bh_store_job *row)
 {
-    if (row->journal_sequence == 0 && !row->external && row->outcome == BH_OUTCOME_NONE) {
+    if (row->journal_sequence == 0 && !row->external && row->outcome == BH_OUTCOME_NONE &&
+        row->state == BH_JOB_STARTING) {
         row->error = BH_E_SUPERVISOR_START;
         row->outcome = BH_OUTCOME_SUPERVISOR_FAILURE;
         snprintf(row->sentence, sizeof row->sentence, "The supervisor did not start.");

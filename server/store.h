@@ -105,6 +105,10 @@ int bh_store_job_insert(struct bh_store *store, const struct bh_job_spec *spec,
 /* The start failed: state failed_to_start with the typed error and its sentence; complete. */
 int bh_store_job_fail(struct bh_store *store, const char *id, int error, const char *sentence,
                       struct bh_wall at, struct bh_diag *diag);
+/* It ran, and what would say how it ended is gone: finished, kind partial_artifact_failure, no
+ * report; complete. */
+int bh_store_job_lose(struct bh_store *store, const char *id, const char *sentence,
+                      struct bh_wall at, struct bh_diag *diag);
 /* For what only the loop knows: a state seen on the control socket before the import saw it. Never
  * moves a finished job back. */
 int bh_store_job_set_state(struct bh_store *store, const char *id, enum bh_job_state state,

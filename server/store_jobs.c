@@ -38,6 +38,15 @@ int bh_store_job_fail(struct bh_store *store, const char *id, int error, const c
     return changed(store, id, result, diag);
 }
 
+int bh_store_job_lose(struct bh_store *store, const char *id, const char *sentence,
+                      struct bh_wall at, struct bh_diag *diag)
+{
+    int result = bh_db_run(&store->db, BH_STORE_SQL_JOB_LOSE, diag, "tddtti", id,
+                           (int)BH_OUTCOME_PARTIAL_ARTIFACT_FAILURE, (int)BH_CAUSE_UNKNOWN,
+                           sentence, sentence, at.us);
+    return changed(store, id, result, diag);
+}
+
 int bh_store_job_set_state(struct bh_store *store, const char *id, enum bh_job_state state,
                            struct bh_diag *diag)
 {

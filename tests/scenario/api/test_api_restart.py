@@ -78,7 +78,8 @@ class Restart(unittest.TestCase):
             server.kill9()
             mark = os.path.join("jobs", job.id)
             for helper in fixture.processes_with(mark):
-                os.kill(helper, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # some end with another
+                    os.kill(helper, signal.SIGKILL)
             server.start()
             server.client.job(job.id).wait(timeout=60)
             data = server.client.request("GET", f"/v1/jobs/{job.id}")
@@ -150,9 +151,32 @@ class Restart(unittest.TestCase):
             server.kill9()
             os.kill(pid, signal.SIGKILL)
             server.start()
-            self.assertEqual(server.client.request("GET", f"/v1/jobs/{job.id}")["state"], "failed_to_start")
+            lost = server.client.request("GET", f"/v1/jobs/{job.id}")
+            self.assertEqual((lost["state"], lost["outcome"]["kind"], lost["outcome"]["cause"]),
+                             ("finished", "partial_artifact_failure", "unknown"))
+            self.assertIn("run directory is gone", lost["outcome"]["sentence"])
+            with self.assertRaises(bulkhead.BulkheadError) as refused:
+                server.client.request("GET", f"/v1/jobs/{job.id}/report")
+            self.assertEqual((refused.exception.status, refused.exception.code), (409, "report_suppressed"))
             self.assertEqual(server.client.launch(["/bin/true"], mode="observe", record=False).wait(timeout=30).state,
                              "finished")
+
+    def test_a_run_directory_that_somebody_emptied(self):
+        """Nothing in it says that it ever ran, but the server knows."""
+        with fixture.server() as server:
+            job = server.client.launch(["/bin/sleep", "600"], mode="observe", record=False)
+            folder = os.path.join(server.state, "jobs", job.id)
+            pids = [*fixture.processes_with(job.id), server.client.request("GET", f"/v1/jobs/{job.id}")["root_pid"]]
+            server.kill9()
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for name in set(os.listdir(folder)) - {"spec.bin"}:
+                os.unlink(os.path.join(folder, name))
+            server.start()
+            server.client.job(job.id).wait(timeout=30)
+            lost = server.client.request("GET", f"/v1/jobs/{job.id}")
+            self.assertEqual((lost["state"], lost["outcome"]["kind"]), ("finished", "partial_artifact_failure"))
 
     def test_retention(self):
         with fixture.server("--keep-jobs", "3") as server:
