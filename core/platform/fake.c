@@ -171,6 +171,7 @@ static int proc_fast(void *self, struct bh_proc *proc, struct bh_proc_fast *ret_
         return BH_E_BUSY;
     if (process->zero_reading)
         return BH_E_AGAIN;
+    fake->clock.ns += fake->fast_cost_ns;
     fake->fast_readings++;
     if (fake->calm_every == 0 || fake->fast_readings % fake->calm_every != 0)
         fake->clock.ns += fake->stall_ns;

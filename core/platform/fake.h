@@ -40,6 +40,7 @@ struct bh_fake_process {
     int ends_with;       /* its wait status then */
     int signals[65];     /* how often each signal reached it */
     bool reported;       /* as reaped */
+    bool left_cgroup;    /* moved out of the job's control group */
 };
 
 struct bh_fake_step {
@@ -66,6 +67,7 @@ struct bh_fake {
     unsigned fast_readings, rest_readings; /* answered so far */
     unsigned rollups;                      /* exact readings taken */
     uint64_t rollup_cost_ns;               /* clock and CPU time of one */
+    uint64_t fast_cost_ns;                 /* clock time of a quick reading */
     uint64_t stall_ns;   /* each quick reading takes this long: somebody else runs */
     unsigned calm_every; /* … but for each so many-th one */
     uint64_t jump_ns;    /* the next wait lasts this much longer: a closed lid */

@@ -120,6 +120,12 @@ static int cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_p
     return BH_E_UNSUPPORTED; /* the script's members are found by their parents */
 }
 
+static int cgroup_has(void *self, const struct bh_cgroup *cgroup, const struct bh_proc *proc)
+{
+    (void)cgroup;
+    return !((struct bh_fake *)self)->processes[proc->dir_fd].left_cgroup;
+}
+
 static int cgroup_kill(void *self, const struct bh_cgroup *cgroup)
 {
     struct bh_fake *fake = self;
@@ -157,6 +163,7 @@ void bh_fake_fill_host(struct bh_platform *platform)
     platform->cgroup_charge = cgroup_charge;
     platform->cgroup_events = cgroup_events;
     platform->cgroup_members = cgroup_members;
+    platform->cgroup_has = cgroup_has;
     platform->cgroup_kill = cgroup_kill;
     platform->cgroup_populated = cgroup_populated;
     platform->cgroup_remove = cgroup_remove;

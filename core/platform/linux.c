@@ -247,6 +247,7 @@ static const struct bh_platform linux_platform = {
     .cgroup_charge = bh_linux_cgroup_charge,
     .cgroup_events = bh_linux_cgroup_events,
     .cgroup_members = bh_linux_cgroup_members,
+    .cgroup_has = bh_linux_cgroup_has,
     .cgroup_kill = bh_linux_cgroup_kill,
     .cgroup_populated = bh_linux_cgroup_populated,
     .cgroup_remove = bh_linux_cgroup_remove,

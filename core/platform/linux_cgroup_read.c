@@ -173,6 +173,29 @@ int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret
                : bh_linux_read_pids(cgroup->procs_fd, ret_pids, capacity, ret_count);
 }
 
+bool bh_linux_is_below(const char *text, const char *name)
+{
+    char path[1024];
+    size_t length = strlen(name);
+    if (!bh_linux_find_own_group(text, path, sizeof path))
+        return false;
+    const char *at = strstr(path, name);
+    return at && (at[length] == '\0' || at[length] == '/');
+}
+
+/* By its last part, which holds the run's id: what is above it looks different from within other
+ * namespaces. */
+int bh_linux_cgroup_has(void *self, const struct bh_cgroup *cgroup, const struct bh_proc *proc)
+{
+    (void)self;
+    char text[4096];
+    const char *name = strrchr(cgroup->path, '/');
+    int length = bh_linux_read_at(proc->dir_fd, "cgroup", text, sizeof text);
+    if (length <= 0 || !name)
+        return length < 0 ? length : BH_E_NOT_FOUND;
+    return bh_linux_is_below(text, name);
+}
+
 int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup)
 {
     (void)self;

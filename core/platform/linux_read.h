@@ -73,11 +73,15 @@ int bh_linux_cgroup_events(void *self, const struct bh_cgroup *cgroup,
                            struct bh_cgroup_events *ret_events);
 int bh_linux_cgroup_members(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
                             size_t capacity, size_t *ret_count);
+int bh_linux_cgroup_has(void *self, const struct bh_cgroup *cgroup, const struct bh_proc *proc);
 int bh_linux_cgroup_populated(void *self, const struct bh_cgroup *cgroup);
 
 /* Pure parts of it, for tests: where cgroup2 is mounted (mountinfo) and our group (cgroup). */
 bool bh_linux_find_cgroup2(const char *mountinfo, char *ret_path, size_t size);
 bool bh_linux_find_own_group(const char *text, char *ret_path, size_t size);
+/* Whether the text of a process's cgroup file names this group (its last part, "/bulkhead-ID") or
+ * one below it; false also when the process is in no group of version 2. */
+bool bh_linux_is_below(const char *text, const char *name);
 /* "KEY N" lines, as in memory.stat and memory.events; false when the key is absent. */
 bool bh_linux_keyed(const char *text, const char *key, uint64_t *ret_value);
 

@@ -232,6 +232,8 @@ struct bh_platform {
     /* Processes in the group, as proc_children. */
     int (*cgroup_members)(void *self, const struct bh_cgroup *cgroup, int *ret_pids,
                           size_t capacity, size_t *ret_count);
+    /* Whether this process is in the group or in one below it: 1, 0, or an error when unknown. */
+    int (*cgroup_has)(void *self, const struct bh_cgroup *cgroup, const struct bh_proc *proc);
     int (*cgroup_kill)(void *self, const struct bh_cgroup *cgroup);
     /* 1, 0, or an error when unknown. */
     int (*cgroup_populated)(void *self, const struct bh_cgroup *cgroup);

@@ -337,8 +337,10 @@ static struct bh_outcome_facts facts_of(const struct bh_loop *loop, int error)
                                      .stop_signal_number = loop->stop_signal_number,
                                      .unkillable = loop->given_up,
                                      .kernel_oom = kernel_killed(loop)};
-    /* its own group ran into memory.max: that is our emergency band, held by the kernel for us */
-    if (facts.stop == BH_STOP_NONE && bh_loop_kernel_enforced(loop) && kernel_killed(loop))
+    /* its own group ran into memory.max: that is our emergency band, held by the kernel for us. The
+     * root may have been seen to go before the others did */
+    bool by_kernel = facts.stop == BH_STOP_NONE || facts.stop == BH_STOP_ROOT_EXITED;
+    if (by_kernel && bh_loop_kernel_enforced(loop) && kernel_killed(loop))
         facts.stop = BH_STOP_EMERGENCY;
     if (loop->root_exited && WIFEXITED(loop->root_status))
         facts.exit_code = WEXITSTATUS(loop->root_status);

@@ -34,6 +34,7 @@ struct bh_member {
     bool has_reading;                     /* a usable fast reading exists */
     bool zombie;                          /* holds nothing, waits to be reaped by its parent */
     bool left_group, left_session, reparented;
+    bool outside;        /* moved out of the job's control group, as of the last look */
     bool borrows_memory; /* runs in its parent's memory until it execs (vfork) */
     bool has_relatives;  /* another member has the same image: they can share pages */
     bool rest_due;

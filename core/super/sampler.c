@@ -319,7 +319,7 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
                                          : BH_RELIST_ALL);
     bool settled = false;
     bool complete = read_quickly(sampler, bands, captured, &settled);
-    bool kernel = bh_sampler_take_kernel(sampler, bands);
+    bool kernel = bh_sampler_take_kernel(sampler, bands, &captured);
     if (!settled && !kernel)
         end = ROUND_HIGH;
     complete =

@@ -43,6 +43,7 @@ struct bh_sampler {
     uint64_t round_cpu_ns; /* spent on exact rounds */
     bool held; /* with a brake that was reached once: what the group holds decides as well */
     struct bh_sampler_huge huge;
+    struct bh_mono outside_at; /* when it is looked again who was moved out of the group */
 };
 
 /* bands NULL: observe mode, nothing acts. A round is made where a band that acts would be reached,
@@ -55,8 +56,10 @@ void bh_sampler_take(struct bh_sampler *sampler, const struct bh_policy_bands *b
 void bh_sampler_look_who_stands(struct bh_sampler *sampler, struct bh_mono now);
 bool bh_sampler_read_all(struct bh_sampler *sampler, struct bh_mono now);
 /* sampler_kernel.c: the bound as the job's own control group has it, shared pages once; false
- * where there is none with the memory controller. */
-bool bh_sampler_take_kernel(struct bh_sampler *sampler, const struct bh_policy_bands *bands);
+ * where there is none with the memory controller. captured: when the reading began; set to when the
+ * group was read where no member's own reading is part of the sum. */
+bool bh_sampler_take_kernel(struct bh_sampler *sampler, const struct bh_policy_bands *bands,
+                            struct bh_mono *captured);
 /* sampler_hold.c: puts the last reading that stood in the place of one that would act and that no
  * undisturbed round confirms, for a while; and answers with it between the rounds of that time. */
 void bh_sampler_hold_back(struct bh_sampler *sampler, const struct bh_policy_bands *bands,

@@ -406,6 +406,12 @@ static void test_cgroup_texts(void **state)
     assert_true(bh_linux_find_own_group("4:memory:/a\n0::/user.slice/x\n", path, sizeof path));
     assert_string_equal(path, "/user.slice/x");
     assert_false(bh_linux_find_own_group("4:memory:/a\n", path, sizeof path));
+    static const char name[] = "/bulkhead-0mhq2v9k3dx7c1p5n8tb";
+    assert_true(bh_linux_is_below("0::/x/bulkhead-0mhq2v9k3dx7c1p5n8tb\n", name));
+    assert_true(bh_linux_is_below("1:cpu:/\n0::/../bulkhead-0mhq2v9k3dx7c1p5n8tb/in/it\n", name));
+    assert_false(bh_linux_is_below("0::/x\n", name));
+    assert_false(bh_linux_is_below("0::/bulkhead-0mhq2v9k3dx7c1p5n8tbx\n", name));
+    assert_false(bh_linux_is_below("1:cpu:/bulkhead-0mhq2v9k3dx7c1p5n8tb\n", name));
     static const char events[] = "low 0\nhigh 7\noom 1\noom_kill 2\noom_group_kill 3\n";
     assert_true(bh_linux_keyed(events, "oom_kill", &value));
     assert_int_equal(value, 2);

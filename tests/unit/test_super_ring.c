@@ -116,14 +116,58 @@ static void test_rings_are_taken_off(void **state)
     fixture_init_loop(fixture);
     bh_loop_make_cgroup(fixture->loop);
     struct bh_sampler *sampler = &fixture->loop->sampler;
+    struct bh_mono captured = {0};
     sampler->ring_bytes = 8 * MIB;
     fixture->fake.cgroup_shmem_bytes = 50 * MIB;
-    assert_true(bh_sampler_take_kernel(sampler, NULL));
+    assert_true(bh_sampler_take_kernel(sampler, NULL, &captured));
     assert_int_equal(sampler->total.bound_bytes, 292 * MIB);
     /* never more than there is shared memory at all */
     fixture->fake.cgroup_shmem_bytes = 3 * MIB;
-    assert_true(bh_sampler_take_kernel(sampler, NULL));
+    assert_true(bh_sampler_take_kernel(sampler, NULL, &captured));
     assert_int_equal(sampler->total.bound_bytes, 297 * MIB);
+    fixture_free(fixture);
+}
+
+/* ---- who left the group, and who the group killed ----------------------------------------------
+ */
+
+static void leave_group(void *context)
+{
+    bh_fake_find(&((struct fixture *)context)->fake, 600)->left_cgroup = true;
+}
+
+static void test_whoever_leaves_the_group_is_counted_on_top(void **state)
+{
+    (void)state;
+    struct fixture *fixture = ring_new(300 * MIB);
+    bh_fake_add(&fixture->fake, 600, ROOT_PID)->anon_bytes = 500 * MIB;
+    ring_launch(fixture);
+    assert_false(fixture_run(fixture, 3 * S));
+    assert_int_equal(fixture->loop->account.charge.value, 300 * MIB);
+    bh_fake_at(&fixture->fake, fixture->fake.clock.ns + 1, leave_group, fixture);
+    assert_false(fixture_run(fixture, 3 * S));
+    assert_int_equal(fixture->loop->account.charge.value, 800 * MIB);
+    bh_fake_find(&fixture->fake, 600)->growth_bytes_s = (int64_t)GIB;
+    bh_fake_find(&fixture->fake, 600)->grows_from_ns = fixture->fake.clock.ns;
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_outcome(fixture)->kind, BH_OUTCOME_POLICY_INTERVENTION);
+    fixture_free(fixture);
+}
+
+/* memory.oom.group takes the root with the others; it can be gone before they are. */
+static void test_the_wall_is_the_emergency_band_also_when_the_root_goes_first(void **state)
+{
+    (void)state;
+    struct fixture *fixture = ring_new(100 * MIB);
+    fixture->root->ends_at_ns = fixture->fake.clock.ns + S;
+    fixture->root->ends_with = SIGKILL;
+    bh_fake_add(&fixture->fake, 600, ROOT_PID)->ends_at_ns = fixture->fake.clock.ns + 2 * S;
+    ring_launch(fixture);
+    fixture->fake.cgroup_events.oom_kills = 2;
+    assert_true(fixture_run(fixture, 10 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "root_exited");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 75);
     fixture_free(fixture);
 }
 
@@ -300,6 +344,23 @@ static void test_out_of_descriptors_is_told_from_too_many(void **state)
     fixture_free(fixture);
 }
 
+/* Reading all of them takes longer than a reading may; the group's sum is of one instant. */
+static void test_members_that_take_long_to_read_do_not_age_the_sum(void **state)
+{
+    (void)state;
+    for (int ring = 0; ring < 2; ring++) {
+        struct fixture *fixture = ring ? ring_new(300 * MIB) : fixture_new();
+        for (int i = 0; i < 300; i++)
+            bh_fake_add(&fixture->fake, 600 + i, ROOT_PID)->term_after_ns = MS;
+        fixture->fake.fast_cost_ns = MS; /* the window is 250 ms */
+        ring_launch(fixture);
+        assert_int_equal(fixture_run(fixture, 5 * S), !ring);
+        assert_int_equal(fixture->loop->outcome.cause, ring ? 0 : BH_CAUSE_OBSERVATION_FAILED);
+        assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL) > 0, !ring);
+        fixture_free(fixture);
+    }
+}
+
 static void grow_group(void *context)
 {
     ((struct fixture *)context)->fake.cgroup_bytes = 2 * GIB;
@@ -335,6 +396,8 @@ int main(void)
         cmocka_unit_test(test_copies_of_shared_huge_pages_are_seen),
         cmocka_unit_test(test_growth_of_huge_pages_is_not_taken_for_shared),
         cmocka_unit_test(test_rings_are_taken_off),
+        cmocka_unit_test(test_whoever_leaves_the_group_is_counted_on_top),
+        cmocka_unit_test(test_the_wall_is_the_emergency_band_also_when_the_root_goes_first),
         cmocka_unit_test(test_a_job_that_is_held_at_the_limit_breaches_it),
         cmocka_unit_test(test_page_cache_at_the_limit_is_no_breach),
         cmocka_unit_test(test_what_is_held_counts_with_a_brake_only),
@@ -343,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_a_brake_needs_a_group_and_a_limit),
         cmocka_unit_test(test_more_than_the_table_holds_fails_closed_and_says_why),
         cmocka_unit_test(test_out_of_descriptors_is_told_from_too_many),
+        cmocka_unit_test(test_members_that_take_long_to_read_do_not_age_the_sum),
         cmocka_unit_test(test_a_ring_watches_more_than_the_table_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
