@@ -195,6 +195,21 @@ class Ring(unittest.TestCase):
         self.assertGreater(peak, 100 * MIB)
         self.assertLess(peak, 150 * MIB)
 
+    def test_whoever_leaves_the_group_is_counted(self):
+        source = ("import os, sys, time\n"
+                  "own = open('/proc/self/cgroup').read().rsplit('0::', 1)[1].strip()\n"
+                  "try:\n"
+                  " open('/sys/fs/cgroup' + os.path.dirname(own) + '/cgroup.procs', 'w').write(str(os.getpid()))\n"
+                  "except OSError as error:\n"
+                  " sys.exit(3)\n"
+                  "held = []\n"
+                  "while len(held) < 600: held.append(bytearray(b'x') * (1 << 20)); time.sleep(0.01)\n")
+        run = self.run_python("128MiB", source)
+        if run.code == 3:
+            self.skipTest("the group above takes no processes here")
+        self.assertEqual(run.code, 75, run.done.stderr)
+        self.assertLess(run.report["peaks"]["sampled"]["aggregate"]["value"], 400 * MIB)
+
     def test_emergency_term_leaves_the_wall_away(self):
         run = Run("--limit", "128MiB", "--emergency-action", "term", "--", "true")
         self.assertEqual(run.report["host"]["boundary"], "sampled")

@@ -44,6 +44,16 @@ def processes_of(program) -> list:
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def kernel_ring() -> bool:
+    """Whether a job's own control group holds and counts it here, as the report states its boundary: then nobody is missed
+    whoever cannot be read, and the kernel itself kills at the emergency band."""
+    with tempfile.TemporaryDirectory(prefix="bulkhead-ring-") as directory:
+        report = os.path.join(directory, "report.json")
+        subprocess.run([SUPERVISE, "run", "--limit", "1GiB", "--quiet", "--report", report, "--", "true"], check=True)
+        return fixture.load_json(pathlib.Path(report))["host"]["boundary"] == "kernel_enforced"
+
+
 class Job:
     """One foreground run. Use as a context: what is left of it at the end is killed, and that is a failure."""
 

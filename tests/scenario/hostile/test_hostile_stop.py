@@ -10,7 +10,7 @@ import time
 import unittest
 
 import bulkhead_fixture as fixture
-from supervised import FULL, GIB, MIB, HostileTest, run
+from supervised import FULL, GIB, MIB, HostileTest, kernel_ring, run
 
 
 def names(job) -> list:
@@ -91,8 +91,14 @@ class Ladder(HostileTest):
                    "time.sleep(30)\n")
         job = run(fixture.PYTHON, "-S", "-c", program, limit=80 * MIB, options=("--grace", "20s"))
         self.assertEqual(job.process.returncode, 75)
-        self.assertEqual(names(job)[-1], ("SIGKILL", "emergency"))
-        self.assertLess(job.peak, 200 * MIB)
+        self.assertEqual(job.outcome["child_status"]["signal"], "SIGKILL")
+        if kernel_ring():  # the wall at 88 MiB is the emergency band: the kernel's KILL is as good as ours, and may be first
+            self.assertIn(names(job)[-1], [("SIGKILL", "emergency"), ("SIGTERM", "not_negotiated")])
+            self.assertLess(job.peak, 90 * MIB)
+        else:
+            self.assertEqual(names(job)[-1], ("SIGKILL", "emergency"))
+            self.assertLess(job.peak, 200 * MIB)
+        self.assertLess(job.outcome["at_ms"] - job.report["signals"][0]["at_ms"], 20000, "it was left to its grace")
 
     def test_emergency_action_term(self):
         job = run("load", "grow", "anon", 0, 300 * MIB, "plain", limit=64 * MIB,
@@ -206,12 +212,21 @@ class Around(HostileTest):
         self.assertEqual(int(nice), os.nice(0))
 
     def test_out_of_descriptors_is_an_incomplete_total(self):
-        """Failing closed: what cannot be read is not zero."""
+        """Failing closed: what cannot be read is not zero. A group's own sum has those too that cannot be opened."""
         import resource
-        job = run("load", "workers", MIB, 60, "idle", limit=GIB,
-                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
+        job = self.job("load", "workers", MIB, 60, "idle", limit=GIB,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)))
+        if kernel_ring():
+            job.wait_ready()
+            time.sleep(0.5)
+            self.assert_untouched(job, job.finish())
+            self.assertLess(max(s["members"] for s in job.report["samples"]), 61)
+            self.assertEqual(job.report["supervisor"]["incomplete_samples"], 0)
+            return
+        job.wait()
         self.assertEqual(job.process.returncode, 70)
         self.assertEqual(job.outcome["cause"], "observation_failed", job.outcome)
+        self.assertIn("not enough descriptors", job.outcome["sentence"])
         self.assertEqual(job.leftovers(), [])
 
     def test_terminal_is_handed_over_and_taken_back(self):
