@@ -45,11 +45,21 @@ class Bench:
 
     def __init__(self, args):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bulkhead-evidence-", dir=args.folder or None))
-        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
+        atexit.register(self.clean)
         self.build = pathlib.Path(args.bin).resolve().parent
         for name in PROGRAMS:
             shutil.copy2(self.build / "bin" / name, self.directory / name)
         self.recorder = self.build / "lib" / "libbulkhead-record.so"
+
+    def clean(self):
+        """Whatever a script that failed left behind goes too: a decider stops its job at TERM."""
+        end = time.monotonic() + 20
+        while (left := self.processes()) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+            time.sleep(0.5)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def compile(self, source: str, *options) -> pathlib.Path:
         """One program of this folder, made from its source."""
