@@ -28,6 +28,10 @@ static enum bh_stop stop_of_sample(const struct bh_loop *loop)
 /* What first made us act: kept, whatever follows. */
 static enum bh_stop stop_of(const struct bh_loop *loop, const struct bh_policy_event *event)
 {
+    /* whatever the event was: its time went back, or nothing could be read */
+    if (loop->policy.current == BH_POLICY_STATE_SUPERVISOR_ERROR &&
+        event->kind != BH_POLICY_EVENT_SUPERVISOR_FAULT)
+        return BH_STOP_OBSERVATION_FAILED;
     switch (event->kind) {
     case BH_POLICY_EVENT_SAMPLE:
         return stop_of_sample(loop);

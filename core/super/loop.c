@@ -66,7 +66,8 @@ static struct bh_mono next_wake(const struct bh_loop *loop)
 }
 
 /* A lid was closed, or nobody let us run: what exceeds the sample age is left out of the policy's
- * time, so that sleep alone never kills. */
+ * time, so that sleep alone never kills. before: not earlier than any time the policy has heard, or
+ * what is left out would make the next one go back. */
 static void notice_gap(struct bh_loop *loop, struct bh_mono before, struct bh_mono asked,
                        struct bh_mono now)
 {
@@ -159,9 +160,11 @@ static void read_tree(struct bh_loop *loop, struct bh_sample *ret_sample)
     loop->sampler.ring_bytes = bh_account_ring_bytes(loop);
     bool allow = bh_governor_wait_ns(&loop->schedule, &loop->governor) == 0;
     for (int reading = 0; reading < READINGS; reading++) {
+        struct bh_mono before = loop->os->now(loop->os->self);
         bh_sampler_take(&loop->sampler, enforce ? &loop->config.bands : NULL, allow, ret_sample);
         if (ret_sample->window_ns <= loop->config.max_sample_window_ns)
             break;
+        notice_gap(loop, before, before, loop->os->now(loop->os->self));
     }
 }
 
@@ -308,7 +311,6 @@ int bh_loop_launched(struct bh_loop *loop, int root_pid, struct bh_diag *diag)
     struct bh_record record = bh_notes_begin(&loop->notes, BH_RECORD_LAUNCHED);
     loop->launched = true;
     loop->started_ns = now.ns;
-    loop->turned_at = now;
     loop->next_sample = now;
     loop->next_quarter.ns = now.ns + QUARTER_NS;
     follow_channel(loop);
@@ -349,12 +351,12 @@ bool bh_loop_turn(struct bh_loop *loop)
     fds[count++] =
         (struct pollfd){.fd = loop->braked ? loop->cgroup.events_fd : -1, .events = POLLPRI};
     struct bh_wait wait = {.fds = fds, .count = count, .until = next_wake(loop)};
+    struct bh_mono before = loop->os->now(loop->os->self);
     if (loop->child_ended)
-        wait.until = loop->turned_at;
+        wait.until = before;
     (void)loop->os->wait(loop->os->self, &wait);
     struct bh_mono now = loop->os->now(loop->os->self);
-    notice_gap(loop, loop->turned_at, wait.until, now);
-    loop->turned_at = now;
+    notice_gap(loop, before, wait.until, now);
 
     if (wait.ret_signals >> (SIGCHLD - 1) & 1) {
         loop->child_ended = true;

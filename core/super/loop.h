@@ -79,7 +79,6 @@ struct bh_loop {
     struct bh_account account;
     struct bh_rings_mapped rings;
 
-    struct bh_mono turned_at; /* end of the last wait */
     struct bh_mono next_sample, next_quarter;
     bool child_ended;          /* SIGCHLD came: reap */
     bool observing;            /* samples are taken */

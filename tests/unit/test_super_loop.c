@@ -166,6 +166,54 @@ static void test_readings_on_a_busy_machine(void **state)
     fixture_free(fixture);
 }
 
+/* A turn that took long is no gap: what it left out of the policy's time made the next event one of
+ * the past, and that fails closed. */
+static void test_long_turns(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->fake.call_ns = 80 * MS; /* each reading is whole, a turn lasts longer than a second */
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 600 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_int_equal(fixture_count(fixture, BH_RECORD_CLOCK_GAP), 0);
+    fixture_free(fixture);
+}
+
+/* Asleep in the middle of a reading, not between two: no time of the job's either. */
+static void test_closed_lid_while_it_is_read(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->spec.wall_time_ns = 10 * S;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 2 * S));
+    fixture->fake.stall_ns = 3600 * S;
+    assert_false(fixture_run(fixture, 3600 * S));
+    fixture->fake.stall_ns = 0;
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_false(fixture_run(fixture, 5 * S));
+    assert_int_equal(fixture_count(fixture, BH_RECORD_SIGNAL), 0);
+    assert_true(fixture_run(fixture, 10 * S));
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_WALL_TIME);
+    fixture_free(fixture);
+}
+
+/* A clock that goes back is said to be that, whatever brought the event. */
+static void test_clock_that_goes_back(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 2 * S));
+    fixture->loop->policy.last_accepted_ns += 3600 * S;
+    assert_true(fixture_run(fixture, 5 * S));
+    fixture_expect_signal(fixture, 0, SIGTERM, "observation_failed");
+    assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_OBSERVATION_FAILED);
+    assert_int_equal(fixture_outcome(fixture)->reported_exit_code, 70);
+    fixture_free(fixture);
+}
+
 static void test_missing_descriptors_fail_closed(void **state)
 {
     (void)state;
@@ -437,6 +485,9 @@ int main(void)
         cmocka_unit_test(test_unkillable_is_named_not_waited_for),
         cmocka_unit_test(test_unusable_readings_fail_closed),
         cmocka_unit_test(test_readings_on_a_busy_machine),
+        cmocka_unit_test(test_long_turns),
+        cmocka_unit_test(test_closed_lid_while_it_is_read),
+        cmocka_unit_test(test_clock_that_goes_back),
         cmocka_unit_test(test_missing_descriptors_fail_closed),
         cmocka_unit_test(test_wall_time),
         cmocka_unit_test(test_closed_lid_moves_deadlines),
