@@ -228,6 +228,10 @@ const char *bh_outcome_sentence(const struct bh_outcome_story *story, int utc_of
                        story->survivors, story->survivors == 1 ? "is" : "are");
         return ret_text;
     case BH_OUTCOME_SUPERVISOR_FAILURE:
+        if (story->cause == BH_CAUSE_UNKNOWN && unseen_reason(story->error)) {
+            unreadable_sentence(story, ret_text, size);
+            return ret_text;
+        }
         if (story->cause == BH_CAUSE_UNKNOWN && story->error != 0) {
             (void)snprintf(ret_text, size, "%s.", bh_err_title(story->error));
             return ret_text;

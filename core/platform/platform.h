@@ -78,6 +78,8 @@ struct bh_launch {
     uint64_t nofile_soft, nofile_hard; /* limits to give back to the job, 0 = as they are */
     int nice_value;
     bool set_nice;
+    unsigned umask;
+    bool set_umask;
 };
 
 /* ---- a control group of our own (version 2) ---------------------------------------------------

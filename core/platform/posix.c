@@ -96,6 +96,8 @@ static void restore_limits(const struct bh_launch *launch)
         struct rlimit limit = {.rlim_cur = launch->nofile_soft, .rlim_max = launch->nofile_hard};
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
+    if (launch->set_umask)
+        (void)umask((mode_t)launch->umask);
     if (launch->set_nice)
         (void)setpriority(PRIO_PROCESS, 0, launch->nice_value);
 }

@@ -2,11 +2,32 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/io.h"
 #include "core/super/environment.h"
+
+static unsigned callers_umask;
+static bool umask_is_ours;
+
+void bh_launch_own_files(void)
+{
+    callers_umask = umask(077);
+    umask_is_ours = true;
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+static unsigned umask_of_the_job(void)
+{
+    if (umask_is_ours)
+        return callers_umask;
+    mode_t present = umask(077);
+    (void)umask(present);
+    return present;
+}
 
 void bh_launch_remember(struct bh_inherited *ret_inherited)
 {
@@ -15,7 +36,8 @@ void bh_launch_remember(struct bh_inherited *ret_inherited)
     errno = 0;
     *ret_inherited = (struct bh_inherited){.nofile_soft = (uint64_t)limit.rlim_cur,
                                            .nofile_hard = (uint64_t)limit.rlim_max,
-                                           .nice_value = getpriority(PRIO_PROCESS, 0)};
+                                           .nice_value = getpriority(PRIO_PROCESS, 0),
+                                           .umask = umask_of_the_job()};
 }
 
 void bh_launch_raise_limits(const struct bh_inherited *inherited)
@@ -89,6 +111,8 @@ int bh_launch_job(struct bh_loop *loop, const struct bh_inherited *inherited, ch
             .nofile_hard = inherited->nofile_hard,
             .nice_value = inherited->nice_value,
             .set_nice = true,
+            .umask = inherited->umask,
+            .set_umask = true,
         };
         result = loop->os->launch(loop->os->self, &launch, ret_pid, diag);
     }

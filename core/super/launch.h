@@ -9,7 +9,11 @@
 struct bh_inherited {
     uint64_t nofile_soft, nofile_hard;
     int nice_value;
+    unsigned umask;
 };
+/* First of all, in main: what this program writes is for its user alone, whatever the caller's
+ * umask, and a caller's `ulimit -f` is a full disk to it, not a death. */
+void bh_launch_own_files(void);
 void bh_launch_remember(struct bh_inherited *ret_inherited);
 /* More descriptors for the decider's own use. */
 void bh_launch_raise_limits(const struct bh_inherited *inherited);

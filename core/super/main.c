@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/super/adopt.h"
 #include "core/super/boot.h"
+#include "core/super/launch.h"
 
 static const char usage[] = "usage: bulkhead-supervise run --limit SIZE [options] -- command…\n"
                             "       bulkhead-supervise observe [options] -- command…\n"
@@ -79,6 +80,7 @@ static void fill_standard_streams(void)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
+    bh_launch_own_files();
     bh_log_setup("bulkhead-supervise", BH_LOG_INFO);
     const char *verb = argc > 1 ? argv[1] : NULL;
     if (!verb)

@@ -31,6 +31,18 @@ static int take_lock(struct bh_run *run, struct bh_diag *diag)
     return BH_OK;
 }
 
+/* Where others can write they can put what they like in the place of our files. */
+static int refuse_shared(const struct bh_run *run, struct bh_diag *diag)
+{
+    struct stat st;
+    if (fstat(run->run_fd, &st) < 0)
+        return bh_err_sys(diag, errno, "cannot look at the run directory");
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return bh_err_set(diag, BH_E_UNSAFE_PATH, "run-dir",
+                          "others may write in the run directory; chmod 700 it, or name another");
+    return BH_OK;
+}
+
 static int remember_path(const char *path, struct bh_run *run, struct bh_diag *diag)
 {
     /* resolved for the notes of others only; every access goes through run_fd */
@@ -63,6 +75,8 @@ static int read_spec(struct bh_run *run, struct bh_diag *diag)
 int bh_rundir_open(const char *path, struct bh_run *run, struct bh_diag *diag)
 {
     int result = bh_io_open_dir(AT_FDCWD, path, &run->run_fd, diag);
+    if (result == BH_OK)
+        result = refuse_shared(run, diag);
     if (result == BH_OK)
         result = remember_path(path, run, diag);
     if (result == BH_OK)
@@ -99,6 +113,8 @@ int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag)
         run->temporary = true;
     }
     int result = bh_io_make_dir(AT_FDCWD, path, true, &run->run_fd, diag);
+    if (result == BH_OK)
+        result = refuse_shared(run, diag);
     if (result == BH_OK)
         result = remember_path(path, run, diag);
     if (result == BH_OK)

@@ -285,6 +285,7 @@ static int launch(const struct bh_supervise *supervise, const struct bh_inherite
         return result;
     result = bh_loop_launched(&loop, root_pid, diag);
     if (result < 0) {
+        loop.stop_error = result;
         bh_loop_feed_simple(&loop, BH_POLICY_EVENT_SUPERVISOR_FAULT);
         bh_log(BH_LOG_ERROR, "%s, stopping it", diag->detail);
     }

@@ -250,6 +250,8 @@ static void test_failures(void **state)
                   "-Hn), so it was stopped.");
     story.error = BH_E_NOMEM;
     expect(story, "There was not enough memory to watch all of its processes, so it was stopped.");
+    story.cause = BH_CAUSE_UNKNOWN; /* not even its first process could be opened */
+    expect(story, "There was not enough memory to watch all of its processes, so it was stopped.");
     story = with_cause(BH_CAUSE_SUPERVISOR_LOST);
     story.kind = BH_OUTCOME_SUPERVISOR_LOST;
     expect(story, "Its supervisor was lost; last sample at 01:30:09.");

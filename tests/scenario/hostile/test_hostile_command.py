@@ -124,6 +124,11 @@ class Refused(unittest.TestCase):
         other = pathlib.Path(self.folder, "other")
         other.mkdir(mode=0o700)
         cases = [link, file, file / "below", pathlib.Path("/proc/nowhere"), "", "/" + "x/" * 3000]
+        for mode in (0o777, 0o770, 0o1777):  # others could put what they like in the place of our files
+            shared = pathlib.Path(self.folder, f"shared{mode:o}")
+            shared.mkdir()
+            shared.chmod(mode)
+            cases.append(shared)
         if os.geteuid() == 0:
             os.chown(other, 65534, 65534)
             cases.append(other)
@@ -260,14 +265,27 @@ class Surroundings(HostileTest):
         os.close(write)
         self.assertEqual(process.returncode, 9)
 
-    def test_small_files_are_no_reason_to_fail(self):
-        """RLIMIT_FSIZE 0: the journal is lost, the job is watched on, exit 74 says so."""
-        mark = "limit"
-        job = self.job("load", "grow", "anon", 0, 300 * MIB, "plain", limit=48 * MIB,
-                       preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-                                           resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))))
-        self.assertIn(job.wait(), (64, 70, 74), mark)
-        self.assertEqual(job.leftovers(), [])
+    def test_no_files_at_all(self):
+        """RLIMIT_FSIZE 0, whatever the signal for it does: a full disk, said so, and nothing is launched."""
+        for action in (signal.SIG_DFL, signal.SIG_IGN):
+            with self.subTest(action=action):
+                job = self.job("sh", "-c", "echo launched", limit=GIB,
+                               preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, action),
+                                                   resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))))
+                self.assertEqual(job.wait(), 74)
+                self.assertRegex(job.errors.decode(), "^bulkhead-supervise: [a-z_]+: ")
+                self.assertEqual(job.output, b"")
+
+    def test_umask_of_the_caller(self):
+        """It is the job's, and nothing to our own files."""
+        for mask in (0o000, 0o027, 0o777):
+            with self.subTest(mask=oct(mask)):
+                job = run("sh", "-c", "umask", limit=GIB, preexec_fn=lambda: os.umask(mask))
+                self.assertEqual(job.process.returncode, 0, job.errors)
+                self.assertEqual(int(job.output, 8), mask)
+                self.assertEqual(job.run_dir.stat().st_mode & 0o777, 0o700)
+                for path in [*job.run_dir.iterdir(), job.report_path]:
+                    self.assertEqual(path.stat().st_mode & 0o777, 0o600, path)
 
     def test_small_address_room_is_no_reason_to_fail(self):
         job = run("sh", "-c", "exit 4", limit=GIB, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0)))
