@@ -32,12 +32,15 @@ static int take_lock(struct bh_run *run, struct bh_diag *diag)
 }
 
 /* Where others can write they can put what they like in the place of our files. */
-static int refuse_shared(const struct bh_run *run, struct bh_diag *diag)
+static bool is_shared(int fd)
 {
     struct stat st;
-    if (fstat(run->run_fd, &st) < 0)
-        return bh_err_sys(diag, errno, "cannot look at the run directory");
-    if (st.st_mode & (S_IWGRP | S_IWOTH))
+    return fstat(fd, &st) < 0 || (st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static int refuse_shared(const struct bh_run *run, struct bh_diag *diag)
+{
+    if (is_shared(run->run_fd))
         return bh_err_set(diag, BH_E_UNSAFE_PATH, "run-dir",
                           "others may write in the run directory; chmod 700 it, or name another");
     return BH_OK;
@@ -98,6 +101,14 @@ int bh_rundir_refuse_used(const struct bh_run *run, struct bh_diag *diag)
     return BH_OK;
 }
 
+/* Makes it where it is not there. The name is known to everybody, and in /dev/shm or /tmp anybody
+ * could have been there first: with a directory of their own, or a link to somewhere of ours. */
+static bool is_safe_base(const char *base)
+{
+    BH_SCOPED_FD int fd = -1;
+    return base[0] && bh_io_make_dir(AT_FDCWD, base, false, &fd, NULL) == BH_OK && !is_shared(fd);
+}
+
 int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag)
 {
     char made[PATH_MAX];
@@ -106,8 +117,13 @@ int bh_rundir_create(const char *path, struct bh_run *run, struct bh_diag *diag)
         int result = bh_platform_runtime_base(base, sizeof base);
         if (result < 0)
             return bh_err_set(diag, result, NULL, "no place for a temporary run directory");
-        if (!base[0])
+        if (!is_safe_base(base))
             (void)snprintf(base, sizeof base, "/tmp/bulkhead-%u", (unsigned)geteuid());
+        if (!is_safe_base(base))
+            return bh_err_set(diag, BH_E_UNSAFE_PATH, NULL,
+                              "%s cannot be used for a temporary run directory; name one with "
+                              "--run-dir",
+                              base);
         (void)snprintf(made, sizeof made, "%s/run-%s", base, run->id);
         path = made;
         run->temporary = true;
@@ -131,7 +147,7 @@ static int choose_runtime_path(struct bh_run *run, struct bh_diag *diag)
     if (result < 0)
         return bh_err_set(diag, result, NULL, "the path of the runtime folder is too long");
     int n;
-    if (base[0]) {
+    if (is_safe_base(base)) {
         n = snprintf(run->runtime_path, sizeof run->runtime_path, "%s/%s", base, run->id);
     } else {
         run->runtime_on_disk = true;
@@ -153,8 +169,9 @@ static int write_runtime(struct bh_run *run, struct bh_diag *diag)
 int bh_rundir_make_runtime(struct bh_run *run, struct bh_diag *diag)
 {
     int result = choose_runtime_path(run, diag);
-    if (result == BH_OK)
-        result = bh_platform_boot_id(run->boot_id, sizeof run->boot_id);
+    if (result == BH_OK && bh_platform_boot_id(run->boot_id, sizeof run->boot_id) < 0)
+        result = bh_err_set(diag, BH_E_UNSUPPORTED, NULL,
+                            "the boot id cannot be read: /proc is not there");
     if (result == BH_OK)
         result = bh_io_make_dir(AT_FDCWD, run->runtime_path, true, &run->runtime_fd, diag);
     if (result == BH_OK)

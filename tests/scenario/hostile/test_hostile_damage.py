@@ -73,6 +73,55 @@ class Storage(HostileTest):
         return Job.count
 
 
+class RuntimeFolder(HostileTest):
+    """Its name is known to everybody, and somebody may have been there first."""
+
+    def setUp(self):
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("no tmpfs")
+        self.runtime = pathlib.Path(self.enterContext(fixture.tempfile.TemporaryDirectory(dir="/dev/shm")))
+
+    def on_disk(self, **named):
+        """It is in the run directory instead, and the report says so."""
+        job = run("sh", "-c", "exit 6", limit=GIB, env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime)}, **named)
+        self.assertEqual(job.process.returncode, 6, job.errors)
+        self.assertTrue(job.report["host"]["runtime_on_disk"])
+
+    def test_somebodys_link(self):
+        elsewhere = self.runtime / "elsewhere"
+        elsewhere.mkdir()
+        (self.runtime / "bulkhead").symlink_to(elsewhere)
+        self.on_disk()
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+    def test_a_folder_in_which_others_may_write(self):
+        (self.runtime / "bulkhead").mkdir()
+        (self.runtime / "bulkhead").chmod(0o777)
+        self.on_disk()
+        self.assertEqual(list((self.runtime / "bulkhead").iterdir()), [])
+
+    def test_a_folder_of_somebody_else(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can give it away")
+        (self.runtime / "bulkhead").mkdir(mode=0o700)
+        os.chown(self.runtime / "bulkhead", 65534, 65534)
+        self.on_disk()
+        self.assertEqual(list((self.runtime / "bulkhead").iterdir()), [])
+
+    def test_no_safe_place_for_a_run_directory(self):
+        """Without --run-dir and with both places taken: refused, nothing is launched."""
+        (self.runtime / "bulkhead").symlink_to(self.runtime)
+        taken = f"/tmp/bulkhead-{os.geteuid()}"
+        pathlib.Path(taken).mkdir(mode=0o700, exist_ok=True)
+        done = subprocess.run(["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o mode=777 tmpfs {taken} && "
+                               f"exec {SUPERVISE} run --limit 1GiB -- echo launched"], capture_output=True, text=True,
+                              env={**os.environ, "XDG_RUNTIME_DIR": str(self.runtime)}, stdin=subprocess.DEVNULL)
+        if "unshare: " in done.stderr or "mount: " in done.stderr or "not found" in done.stderr:
+            self.skipTest("no mounts here: " + done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (70, ""), done.stderr)
+        self.assertIn("--run-dir", done.stderr)
+
+
 class Helpers(HostileTest):
     def test_killed_scribe_is_replaced(self):
         job = self.job(*GROW[:3], 24 * MIB, *GROW[4:], limit=96 * MIB)
@@ -293,7 +342,8 @@ class Odd(HostileTest):
         """Copy on write is invisible to the quick reading: minor faults bound it."""
         job = run("load", "workers", 128 * MIB, 6, "write", limit=256 * MIB, options=("--emergency", "4GiB"))
         self.assert_stopped(job, job.process.returncode, ("limit_exceeded",))
-        self.assertLess(job.report["peaks"]["decision_overshoot_bytes"]["value"], 128 * MIB)
+        # how far over depends on how busy the machine is; missed, it would be 640 MiB
+        self.assertLess(job.report["peaks"]["decision_overshoot_bytes"]["value"], 512 * MIB)
 
     def test_smallest_limit(self):
         job = run("load", "hold", "anon", MIB, limit=2)
