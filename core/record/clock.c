@@ -5,7 +5,7 @@
  * begins a new stretch, so that the clock's own corrections are followed and an error does not
  * grow. Nothing else is assumed: a stretch that does not fit the one before it (a suspended
  * machine, a moved virtual machine) makes the rate unknown again, and the clock is asked until a
- * new one is measured. Times never go back. Everything here runs under bh_life_lock.
+ * new one is measured. Times never go back. Everything here runs under bh_live.lock.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -34,7 +34,6 @@ static BH_HOT uint64_t rate;                /* ns per tick << RATE_SHIFT, 0 = no
 static BH_HOT uint64_t stretch_ticks;       /* of STRETCH_NS, 0 = no rate */
 static BH_HOT uint64_t base_ns, base_ticks; /* where this stretch began */
 static uint64_t origin_ns, origin_ticks;    /* where the measurement under way began */
-static BH_HOT uint64_t last_ns;             /* as returned last */
 
 uint64_t bh_clock_read(void)
 {
@@ -153,8 +152,8 @@ uint64_t bh_clock_ns(void)
     uint64_t now_ns =
         BH_LIKELY(passed < stretch_ticks) ? base_ns + (passed * rate >> RATE_SHIFT) : read_clock();
 
-    if (BH_UNLIKELY(now_ns < last_ns)) {
-        return last_ns;
+    if (BH_UNLIKELY(now_ns < bh_live.last_ns)) {
+        return bh_live.last_ns;
     }
-    return last_ns = now_ns;
+    return bh_live.last_ns = now_ns;
 }

@@ -1,6 +1,6 @@
 /*
  * The ring file: created whole under a temporary name, renamed, mapped and populated, then written
- * slot by slot. One producer at a time (bh_life_lock), so a ticket is a plain increment; the reader
+ * slot by slot. One producer at a time (bh_live.lock), so a ticket is a plain increment; the reader
  * is another process and sees the release stores of ring.h. Nothing here allocates, and the file
  * never grows.
  */
@@ -230,7 +230,7 @@ int bh_emit_open(const struct bh_options *options, uint32_t flags)
     bh_emit.arena = (unsigned char *)mapped + mapped->arena_offset;
     bh_emit.arena_bytes = mapped->arena_bytes;
     bh_emit.mask = mapped->slot_count - 1;
-    bh_emit.head = 0;
+    bh_live.head = 0;
     bh_emit.tail = 0;
     bh_emit.gap = 0;
     return 0;
@@ -271,24 +271,24 @@ static uint64_t room(uint64_t wanted)
     uint64_t size = bh_emit.mask + 1;
     uint64_t tail, check;
 
-    if (BH_LIKELY(size - (bh_emit.head - bh_emit.tail) >= wanted)) {
-        return size - (bh_emit.head - bh_emit.tail);
+    if (BH_LIKELY(size - (bh_live.head - bh_emit.tail) >= wanted)) {
+        return size - (bh_live.head - bh_emit.tail);
     }
     tail = __atomic_load_n(&bh_emit.header->tail, __ATOMIC_ACQUIRE);
     check = __atomic_load_n(&bh_emit.header->tail_check, __ATOMIC_ACQUIRE);
     if (tail == ~check && (int64_t)(tail - bh_emit.tail) > 0 &&
-        (int64_t)(bh_emit.head - tail) >= 0) {
+        (int64_t)(bh_live.head - tail) >= 0) {
         bh_emit.tail = tail;
     }
-    return size - (bh_emit.head - bh_emit.tail);
+    return size - (bh_live.head - bh_emit.tail);
 }
 
 /* The next slot, its ticket handed out and all of it to be filled. */
 static inline struct bh_ring_slot *begin(uint64_t *ret_ticket)
 {
-    uint64_t ticket = bh_emit.head++;
+    uint64_t ticket = bh_live.head++;
 
-    __atomic_store_n(&bh_emit.header->head, bh_emit.head, __ATOMIC_RELEASE);
+    __atomic_store_n(&bh_emit.header->head, bh_live.head, __ATOMIC_RELEASE);
     *ret_ticket = ticket;
     return &bh_emit.slots[ticket & bh_emit.mask];
 }
@@ -339,8 +339,8 @@ bool bh_emit_close_gap(uint64_t buffers)
 {
     struct bh_ring_slot lost = {.kind = BH_RING_LOST,
                                 .requested_bytes = bh_emit.gap,
-                                .address = bh_mirror.active_bytes,
-                                .size_bytes = bh_mirror.cache_bytes,
+                                .address = bh_live.active_bytes,
+                                .size_bytes = bh_live.cache_bytes,
                                 .stream = -1,
                                 .device = BH_RING_DEVICE_UNKNOWN};
     uint64_t size = bh_emit.mask + 1;

@@ -1,6 +1,6 @@
 /*
  * Slots out of the mirror's entries: events, the baseline that begins a recording, what is counted
- * and not recorded, and following the switch. Everything here runs under bh_life_lock.
+ * and not recorded, and following the switch. Everything here runs under bh_live.lock.
  */
 #include <errno.h>
 
@@ -31,8 +31,8 @@ uint64_t bh_events_write(enum bh_ring_kind kind, const struct bh_buffer *buffer)
 static void write_sums(enum bh_ring_kind kind, uint64_t count)
 {
     struct bh_ring_slot slot = {.kind = (uint8_t)kind,
-                                .address = bh_mirror.active_bytes,
-                                .size_bytes = bh_mirror.cache_bytes,
+                                .address = bh_live.active_bytes,
+                                .size_bytes = bh_live.cache_bytes,
                                 .requested_bytes = count,
                                 .stream = -1,
                                 .device = BH_RING_DEVICE_UNKNOWN};
@@ -75,7 +75,7 @@ void bh_events_follow_slowly(bool may_open)
         bh_life_child_open();
         errno = saved;
     }
-    if (bh_emit.gap != 0 && bh_emit_close_gap(bh_mirror.buffers)) {
+    if (bh_emit.gap != 0 && bh_emit_close_gap(bh_live.buffers)) {
         bh_events_recording = false; /* begins again, with a baseline */
     }
     wanted = bh_emit_wanted();
@@ -117,6 +117,6 @@ void bh_events_check(void)
 
     if (__atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) == 0) {
         header->checks++;
-        header->mismatches += active != bh_mirror.active_bytes || cache != bh_mirror.cache_bytes;
+        header->mismatches += active != bh_live.active_bytes || cache != bh_live.cache_bytes;
     }
 }

@@ -11,7 +11,7 @@
 
 BH_HOT int bh_phase = BH_PHASE_UNTRIED;
 struct bh_options bh_options;
-BH_HOT struct bh_lock bh_life_lock;
+BH_HOT struct bh_live bh_live;
 struct bh_lock bh_arena_lock;
 bool bh_life_child_pending;
 __thread struct bh_thread bh_thread;
@@ -31,7 +31,7 @@ void bh_phase_set(int phase)
 
 static void before_fork(void)
 {
-    bh_lock_take(&bh_life_lock);
+    bh_lock_take(&bh_live.lock);
     pthread_mutex_lock(&bh_desc_lock);
     pthread_mutex_lock(&bh_names_lock);
     bh_lock_take(&bh_arena_lock);
@@ -44,7 +44,7 @@ static void after_fork_parent(void)
     bh_lock_give(&bh_arena_lock);
     pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
-    bh_lock_give(&bh_life_lock);
+    bh_lock_give(&bh_live.lock);
 }
 
 static void after_fork_child(void)
@@ -63,7 +63,7 @@ static void after_fork_child(void)
     bh_lock_reset(&bh_arena_lock);
     pthread_mutex_unlock(&bh_names_lock);
     pthread_mutex_unlock(&bh_desc_lock);
-    bh_lock_reset(&bh_life_lock);
+    bh_lock_reset(&bh_live.lock);
 }
 
 int bh_life_watch_forks(void)

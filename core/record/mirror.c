@@ -2,7 +2,7 @@
  * The mirror: one entry for every buffer that MLX's allocator holds, active or cached, with what is
  * known about its last allocation. The entries are the hash table, so that an event finds all it
  * needs in one cache line; it is doubled when five eighths are taken. Cached ones are chained by
- * age, because MLX evicts the oldest first. Everything here runs under bh_life_lock.
+ * age, because MLX evicts the oldest first. Everything here runs under bh_live.lock.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -36,7 +36,7 @@ static inline uint32_t link_of(const struct bh_buffer *buffer)
 
 struct bh_buffer *bh_mirror_oldest(void)
 {
-    return bh_mirror.oldest == 0 ? NULL : chained(bh_mirror.oldest);
+    return bh_live.oldest == 0 ? NULL : chained(bh_live.oldest);
 }
 
 /* ---- the chain --------------------------------------------------------------------- */
@@ -45,14 +45,14 @@ static void chain_last(struct bh_buffer *buffer)
 {
     uint32_t link = link_of(buffer);
 
-    buffer->older = bh_mirror.newest;
+    buffer->older = bh_live.newest;
     buffer->newer = 0;
-    if (bh_mirror.newest != 0) {
-        chained(bh_mirror.newest)->newer = link;
+    if (bh_live.newest != 0) {
+        chained(bh_live.newest)->newer = link;
     } else {
-        bh_mirror.oldest = link;
+        bh_live.oldest = link;
     }
-    bh_mirror.newest = link;
+    bh_live.newest = link;
 }
 
 /* Lets the neighbours of an entry point to `older_now` and `newer_now` in its place. */
@@ -61,12 +61,12 @@ static void point_neighbours(const struct bh_buffer *buffer, uint32_t older_now,
     if (buffer->older != 0) {
         chained(buffer->older)->newer = newer_now;
     } else {
-        bh_mirror.oldest = newer_now;
+        bh_live.oldest = newer_now;
     }
     if (buffer->newer != 0) {
         chained(buffer->newer)->older = older_now;
     } else {
-        bh_mirror.newest = older_now;
+        bh_live.newest = older_now;
     }
 }
 
@@ -95,8 +95,8 @@ static void move_all(const struct bh_buffer *from, uint64_t places, uint32_t old
     uint64_t at;
     uint32_t link;
 
-    bh_mirror.oldest = 0;
-    bh_mirror.newest = 0;
+    bh_live.oldest = 0;
+    bh_live.newest = 0;
     for (at = 0; at < places; at++) {
         if (from[at].address != 0 && from[at].state != BH_BUFFER_CACHED) {
             *free_place(from[at].address) = from[at];
@@ -124,7 +124,7 @@ static int double_table(void)
     bh_mirror.table = table;
     bh_mirror.mask = wanted - 1;
     if (old != NULL) {
-        move_all(old, places, bh_mirror.oldest);
+        move_all(old, places, bh_live.oldest);
         munmap(old, places * sizeof(*old));
     }
     return 0;
@@ -134,14 +134,14 @@ struct bh_buffer *bh_mirror_add(uint64_t address)
 {
     struct bh_buffer *buffer;
 
-    if ((bh_mirror.buffers + 1) * 8 > bh_mirror_end() * 5 && double_table() != 0 &&
-        bh_mirror.buffers + 1 >= bh_mirror_end()) {
+    if ((bh_live.buffers + 1) * 8 > bh_mirror_end() * 5 && double_table() != 0 &&
+        bh_live.buffers + 1 >= bh_mirror_end()) {
         return NULL; /* and until then it only gets slower */
     }
     buffer = free_place(address);
     *buffer = (struct bh_buffer){
         .address = address, .state = BH_BUFFER_ACTIVE, .ticket = BH_NO_TICKET, .stream = -1};
-    bh_mirror.buffers++;
+    bh_live.buffers++;
     return buffer;
 }
 
@@ -171,11 +171,11 @@ void bh_mirror_drop(struct bh_buffer *buffer)
 {
     if (buffer->state == BH_BUFFER_CACHED) {
         unchain(buffer);
-        bh_mirror.cache_bytes -= buffer->size_bytes;
+        bh_live.cache_bytes -= buffer->size_bytes;
     } else if (!buffer->foreign) {
-        bh_mirror.active_bytes -= buffer->size_bytes;
+        bh_live.active_bytes -= buffer->size_bytes;
     }
-    bh_mirror.buffers--;
+    bh_live.buffers--;
     close_hole((uint64_t)(buffer - bh_mirror.table));
 }
 
@@ -183,16 +183,16 @@ void bh_mirror_to_cache(struct bh_buffer *buffer)
 {
     buffer->state = BH_BUFFER_CACHED;
     chain_last(buffer);
-    bh_mirror.active_bytes -= buffer->size_bytes;
-    bh_mirror.cache_bytes += buffer->size_bytes;
+    bh_live.active_bytes -= buffer->size_bytes;
+    bh_live.cache_bytes += buffer->size_bytes;
 }
 
 void bh_mirror_to_active(struct bh_buffer *buffer)
 {
     unchain(buffer);
     buffer->state = BH_BUFFER_ACTIVE;
-    bh_mirror.cache_bytes -= buffer->size_bytes;
-    bh_mirror.active_bytes += buffer->size_bytes;
+    bh_live.cache_bytes -= buffer->size_bytes;
+    bh_live.active_bytes += buffer->size_bytes;
 }
 
 _Static_assert(sizeof(struct bh_buffer) == 64, "an entry is one cache line");

@@ -33,8 +33,9 @@ static struct bh_map by_original; /* class's own table -> 1 + index, or REFUSED 
 
 #define REFUSED UINT64_MAX
 
-/* The same without a lock, for the classes met first on each place: written once, original last. */
+/* The same without a lock, for the classes met first: written once, original last. */
 #define NEAR_PLACES 128u
+#define NEAR_PROBES 4u
 static struct {
     uintptr_t original;
     uintptr_t *copy; /* NULL = left alone */
@@ -156,10 +157,19 @@ static inline size_t near_place(uintptr_t original)
 static void keep_near(uintptr_t original, uintptr_t *copy)
 {
     size_t place = near_place(original);
+    uint32_t probe;
 
-    if (near[place].original == 0) {
-        near[place].copy = copy;
-        __atomic_store_n(&near[place].original, original, __ATOMIC_RELEASE);
+    for (probe = 0; probe < NEAR_PROBES; probe++) {
+        size_t at = (place + probe) % NEAR_PLACES;
+
+        if (near[at].original == original) {
+            return;
+        }
+        if (near[at].original == 0) {
+            near[at].copy = copy;
+            __atomic_store_n(&near[at].original, original, __ATOMIC_RELEASE);
+            return;
+        }
     }
 }
 
@@ -193,15 +203,20 @@ void bh_op_watch(void *primitive)
 {
     uintptr_t table = *(const uintptr_t *)primitive;
     size_t place = near_place(table);
+    uint32_t probe;
 
     if (is_copy(table)) {
         return; /* shared with another node: known already */
     }
-    if (BH_LIKELY(__atomic_load_n(&near[place].original, __ATOMIC_ACQUIRE) == table)) {
-        if (near[place].copy != NULL) {
-            __atomic_store_n((uintptr_t **)primitive, near[place].copy, __ATOMIC_RELEASE);
+    for (probe = 0; probe < NEAR_PROBES; probe++) {
+        size_t at = (place + probe) % NEAR_PLACES;
+
+        if (BH_LIKELY(__atomic_load_n(&near[at].original, __ATOMIC_ACQUIRE) == table)) {
+            if (near[at].copy != NULL) {
+                __atomic_store_n((uintptr_t **)primitive, near[at].copy, __ATOMIC_RELEASE);
+            }
+            return;
         }
-        return;
     }
     exchange(primitive);
 }

@@ -261,22 +261,22 @@ static __attribute__((noinline)) uint64_t public_hash(uint32_t depth)
     return hash;
 }
 
-/* Multilinear: each frame's two words times their own odd keys, summed. The sums do not wait for
- * each other, so the walk costs little more than following the chain. Made once for each layout
- * that is known, whose offsets are then part of the code. */
+/* Multilinear: each frame's instruction pointer, which lies in its code object and so tells that as
+ * well, times a key of its own, summed. The sums do not wait for each other, so the walk costs
+ * little more than following the chain. Made once for each layout that is known, whose offsets are
+ * then part of the code. */
 static inline __attribute__((always_inline)) uint64_t hash_chain(uintptr_t frame, uint32_t depth,
                                                                  const struct layout *as)
 {
     const uint64_t *key = keys;
-    const uint64_t *end = keys + 2 * (size_t)depth;
+    const uint64_t *end = keys + depth;
     uint64_t hash = 0;
 
     for (; frame != 0 && key < end; frame = word_at(frame, as->frame_previous)) {
         if (BH_UNLIKELY(!is_python(frame, as->frame_owner))) {
             continue;
         }
-        hash += word_at(frame, as->frame_code) * key[0] + word_at(frame, as->frame_at) * key[1];
-        key += 2;
+        hash += word_at(frame, as->frame_at) * *key++;
     }
     return hash;
 }

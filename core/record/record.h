@@ -7,7 +7,7 @@
  * Phases. UNTRIED until the first allocator() call, then ATTACHED or REFUSED (says why in a ring of
  * one page) or INERT (no BULKHEAD_RING_DIR: nothing is touched). ATTACHED may become FAILED.
  *
- * Locks, in this order: `bh_life_lock` serialises every allocator event, spans the real call and
+ * Locks, in this order: `bh_live.lock` serialises every allocator event, spans the real call and
  * makes the mirror exact; `bh_desc_lock` and `bh_names_lock` guard what is learned of nodes and
  * primitives; `bh_arena_lock` guards the arena and every intern table; `bh_bind_lock` the slots
  * that calls go through.
@@ -64,8 +64,20 @@ int bh_options_read(struct bh_options *ret_options, const char **ret_reason);
 
 extern int bh_phase; /* enum bh_phase, atomic */
 extern struct bh_options bh_options;
-extern struct bh_lock bh_life_lock;
 extern struct bh_lock bh_arena_lock;
+
+/* What every event changes, in one cache line with the lock that guards it: MLX allocates on one
+ * thread and frees on another, and each line that both write has to travel between their cores. */
+struct bh_live {
+    struct bh_lock lock;
+    uint64_t head; /* slots handed out */
+    uint64_t active_bytes, cache_bytes;
+    uint64_t last_ns;        /* time of the last event */
+    int64_t cache_bias;      /* MLX's cache total minus ours, where they had to part */
+    uint32_t oldest, newest; /* cached buffers: 1 + place in the mirror's table, 0 = none */
+    uint64_t buffers;        /* active and cached */
+} __attribute__((aligned(64)));
+extern struct bh_live bh_live;
 
 static inline int bh_phase_get(void)
 {
@@ -74,7 +86,7 @@ static inline int bh_phase_get(void)
 
 void bh_phase_set(int phase);
 int bh_life_watch_forks(void); /* once, at attach; 0 or -1 */
-/* In a forked child: opens the child's own ring, keeping every id. Called under bh_life_lock. */
+/* In a forked child: opens the child's own ring, keeping every id. Called under bh_live.lock. */
 void bh_life_child_open(void);
 extern bool bh_life_child_pending; /* a forked child that has not opened its ring yet */
 
@@ -82,7 +94,7 @@ extern bool bh_life_child_pending; /* a forked child that has not opened its rin
 
 void bh_clock_open(void);     /* once, before the first event */
 uint64_t bh_clock_read(void); /* CLOCK_BOOTTIME in ns, from the system */
-uint64_t bh_clock_ns(void);   /* the same for an event: never goes back; under bh_life_lock */
+uint64_t bh_clock_ns(void);   /* the same for an event: never goes back; under bh_live.lock */
 
 /* ---- emit.c: the ring file --------------------------------------------------------- */
 
@@ -91,7 +103,6 @@ struct bh_emit {
     struct bh_ring_slot *slots;
     unsigned char *arena;
     uint64_t mask;
-    uint64_t head;
     uint64_t tail; /* the reader's tail as last believed */
     uint64_t gap;  /* events lost since the last slot */
     uint64_t arena_used;
@@ -110,7 +121,7 @@ void bh_emit_unmap(void);
  * `buffers` that must follow. True when the gap is closed. */
 bool bh_emit_close_gap(uint64_t buffers);
 /* Stamps time, thread and sequence on *slot and publishes it. Returns the ticket, or BH_NO_TICKET
- * when the ring is full (counted). Under bh_life_lock. */
+ * when the ring is full (counted). Under bh_live.lock. */
 uint64_t bh_emit_slot(const struct bh_ring_slot *slot);
 struct bh_buffer;
 uint64_t bh_emit_buffer(enum bh_ring_kind kind, uint16_t flags, const struct bh_buffer *buffer);
@@ -194,12 +205,8 @@ struct bh_buffer {    /* one cache line */
 };
 
 struct bh_mirror {
-    uint64_t active_bytes;
-    uint64_t cache_bytes;
-    uint64_t buffers;
     struct bh_buffer *table; /* open addressing by address; NULL until the first */
     uint64_t mask;
-    uint32_t oldest, newest; /* cached ones, as above */
 };
 extern struct bh_mirror bh_mirror;
 
@@ -321,7 +328,7 @@ struct bh_op {
 /* What a thread is about. Without a constructor: all zero until it is first used. */
 struct bh_thread {
     uint32_t id;           /* the kernel's, 0 = not asked yet */
-    bool inside;           /* in a call of the allocator, under bh_life_lock */
+    bool inside;           /* in a call of the allocator, under bh_live.lock */
     uint32_t last_stack;   /* of the node made last */
     struct bh_op op;       /* evaluated now */
     struct bh_op leaf;     /* made in .. */

@@ -1,6 +1,6 @@
 /*
  * Events. These functions stand in the allocator's virtual table: they call the original under
- * bh_life_lock, compare MLX's own cache total with the mirror, and so tell New from Reuse, ToCache
+ * bh_live.lock, compare MLX's own cache total with the mirror, and so tell New from Reuse, ToCache
  * from ToOS, and see evictions that no call announces. Because the lock spans the real call, slots
  * are in the true order and the oracle holds after every one of them: sum(active) and sum(cached)
  * equal MLX's counters.
@@ -15,8 +15,6 @@
 
 BH_HOT int bh_track_flushes;
 
-static BH_HOT int64_t cache_bias; /* MLX's cache total minus the mirror's, where they had to part */
-
 struct visit {
     char unused;
 };
@@ -25,14 +23,14 @@ static inline __attribute__((always_inline)) void leave(const struct visit *visi
 {
     (void)visit;
     if (BH_LIKELY(bh_emit.header != NULL)) {
-        bh_emit.header->active_bytes = bh_mirror.active_bytes;
-        bh_emit.header->cache_bytes = bh_mirror.cache_bytes;
+        bh_emit.header->active_bytes = bh_live.active_bytes;
+        bh_emit.header->cache_bytes = bh_live.cache_bytes;
         if (BH_UNLIKELY(bh_events_checking)) {
             bh_events_check();
         }
     }
     bh_thread.inside = false;
-    bh_lock_give(&bh_life_lock);
+    bh_lock_give(&bh_live.lock);
 }
 
 /* False: this call is none of ours (not attached, or MLX called itself). */
@@ -43,7 +41,7 @@ static inline bool may_enter(void)
 
 static inline struct visit enter(void)
 {
-    bh_lock_take(&bh_life_lock);
+    bh_lock_take(&bh_live.lock);
     bh_thread.inside = true;
     return (struct visit){0};
 }
@@ -63,7 +61,7 @@ static uint64_t mlx_cache(void)
 
 static uint64_t expected_cache(void)
 {
-    return bh_mirror.cache_bytes + (uint64_t)cache_bias;
+    return bh_live.cache_bytes + (uint64_t)bh_live.cache_bias;
 }
 
 /* MLX's cache holds `now` bytes: whatever the mirror has beyond that was evicted, oldest first. */
@@ -77,7 +75,7 @@ static void settle(uint64_t now)
     }
     if (BH_UNLIKELY(expected_cache() != now) &&
         __atomic_load_n(&bh_track_flushes, __ATOMIC_RELAXED) == 0) {
-        cache_bias = (int64_t)(now - bh_mirror.cache_bytes);
+        bh_live.cache_bias = (int64_t)(now - bh_live.cache_bytes);
     }
 }
 
@@ -129,7 +127,7 @@ static void add_new(enum bh_ring_kind kind, uint64_t address, uint64_t size_byte
     buffer->foreign = kind == BH_RING_ALLOC_MAKE_BUFFER;
     start_life(buffer, requested_bytes, op);
     if (!buffer->foreign) {
-        bh_mirror.active_bytes += size_bytes;
+        bh_live.active_bytes += size_bytes;
     }
     buffer->ticket = bh_events_write(kind, buffer);
     bh_events_count_small(buffer, 1);

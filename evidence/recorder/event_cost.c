@@ -49,14 +49,14 @@ int main(int argc, char **argv)
 
         clock_gettime(CLOCK_MONOTONIC, &from);
         for (at = 0; at < EVENTS; at++) {
-            bh_lock_take(&bh_life_lock);
+            bh_lock_take(&bh_live.lock);
             slot.address = at;
             (void)bh_emit_slot(&slot);
-            bh_lock_give(&bh_life_lock);
+            bh_lock_give(&bh_live.lock);
         }
         clock_gettime(CLOCK_MONOTONIC, &to);
-        bh_emit.header->tail = bh_emit.head;
-        bh_emit.header->tail_check = ~bh_emit.head;
+        bh_emit.header->tail = bh_live.head;
+        bh_emit.header->tail_check = ~bh_live.head;
         printf("%.2f\n",
                ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
                    EVENTS);

@@ -12,6 +12,8 @@
 #include "core/record/map.c"
 #include "core/record/mirror.c"
 
+struct bh_live bh_live;
+
 #define KEYS 3000u
 
 static uint32_t next_random(uint32_t *state)
@@ -51,7 +53,7 @@ static struct bh_buffer *add(uint64_t address, uint64_t size_bytes)
 
     assert_non_null(buffer);
     buffer->size_bytes = size_bytes;
-    bh_mirror.active_bytes += size_bytes;
+    bh_live.active_bytes += size_bytes;
     return buffer;
 }
 
@@ -70,7 +72,7 @@ static void the_oldest_cached_buffer_goes_first(void **state)
     for (at = 1; at <= 5; at++) {
         bh_mirror_to_cache(add(at * 16, at));
     }
-    assert_int_equal(bh_mirror.cache_bytes, 15);
+    assert_int_equal(bh_live.cache_bytes, 15);
     assert_int_equal(oldest_address(), 16);
     bh_mirror_to_active(bh_mirror_find(16)); /* the oldest is used again */
     bh_mirror_to_active(bh_mirror_find(48)); /* one from the middle */
@@ -81,12 +83,12 @@ static void the_oldest_cached_buffer_goes_first(void **state)
         assert_int_equal(oldest_address(), at);
         bh_mirror_drop(bh_mirror_oldest());
     }
-    assert_int_equal(bh_mirror.cache_bytes, 0);
-    assert_int_equal(bh_mirror.active_bytes, 8);
+    assert_int_equal(bh_live.cache_bytes, 0);
+    assert_int_equal(bh_live.active_bytes, 8);
     bh_mirror_drop(bh_mirror_find(48));
     bh_mirror_drop(bh_mirror_find(80));
-    assert_int_equal(bh_mirror.active_bytes, 0);
-    assert_int_equal(bh_mirror.buffers, 0);
+    assert_int_equal(bh_live.active_bytes, 0);
+    assert_int_equal(bh_live.buffers, 0);
 }
 
 #define BUFFERS 5000u
@@ -127,7 +129,7 @@ static void the_mirror_behaves_like_an_array(void **state)
     uint32_t random = 11, round, at;
 
     (void)state;
-    assert_int_equal(bh_mirror.buffers, 0);
+    assert_int_equal(bh_live.buffers, 0);
     for (round = 1; round <= 200000; round++) {
         uint32_t index = next_random(&random) % (round < 20000 ? 600 : BUFFERS);
         struct model *one = &model[index];
@@ -156,9 +158,9 @@ static void the_mirror_behaves_like_an_array(void **state)
             bh_mirror_to_active(buffer);
             one->state = BH_BUFFER_ACTIVE;
         }
-        assert_int_equal(bh_mirror.active_bytes, active);
-        assert_int_equal(bh_mirror.cache_bytes, cached);
-        assert_int_equal(bh_mirror.buffers, buffers);
+        assert_int_equal(bh_live.active_bytes, active);
+        assert_int_equal(bh_live.cache_bytes, cached);
+        assert_int_equal(bh_live.buffers, buffers);
         if (round % 64 == 0) {
             assert_oldest(model);
         }
