@@ -50,12 +50,13 @@ class Bench:
                               env=environment, capture_output=True, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1])
 
-    def supervised(self, script, *arguments, record):
+    def supervised(self, script, *arguments, record, pinned=True):
         run_dir = self.work / "run"
         shutil.rmtree(run_dir, ignore_errors=True)
         command = [str(self.build / "bin/bulkhead-supervise"), "run", "--limit", "4GiB", "--quiet", "--run-dir",
-                   str(run_dir), *(["--record"] if record else []), "--", "taskset", "-c", self.core, self.python,
-                   str(HERE / script), *map(str, arguments)]
+                   str(run_dir), *(["--record"] if record else []), "--",
+                   *(["taskset", "-c", self.core] if pinned else []), self.python, str(HERE / script),
+                   *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         report = json.loads((run_dir / "report.json").read_text())
         log = run_dir / "events.bhe"
@@ -123,54 +124,52 @@ def off(bench, repeats):
         result.save()
 
 
-def interval(ratios):
-    """Mean of the logarithms with its 95 % confidence interval (normal, n >= 30), as percentages."""
-    mean, error = statistics.mean(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios))
-    return [round(100 * math.expm1(mean + sign * 1.96 * error), 2) for sign in (0, -1, 1)]
+def compare(result, name, ours, plain):
+    """The ratios of neighbours, as percentages: their median with its distribution-free 95 % confidence interval
+    (order statistics), and the mean of the middle 80 % of their logarithms with its normal one."""
+    ratios = sorted(math.log(one / other) for one, other in zip(ours, plain))
+    count, reach = len(ratios), math.ceil(0.98 * math.sqrt(len(ratios)))
+    middle = ratios[count // 10:count - count // 10]
+    mean, error = statistics.mean(middle), statistics.stdev(middle) / math.sqrt(len(middle))
+
+    def percent(logarithms):
+        return [round(100 * math.expm1(one), 2) for one in logarithms]
+
+    result.value(f"{name}, median, percent", percent([statistics.median(ratios)])[0])
+    result.value(f"{name}, median, 95 % confidence interval, percent",
+                 percent([ratios[max(0, count // 2 - reach)], ratios[min(count - 1, count // 2 + reach)]]))
+    result.value(f"{name}, middle mean, percent", percent([mean])[0])
+    result.value(f"{name}, middle mean, 95 % confidence interval, percent",
+                 percent([mean - 1.96 * error, mean + 1.96 * error]))
 
 
-def step(bench, pairs):
-    """A supervised training job with and without recording, drain and log included."""
-    result = Result("recorder/step", unit="s per training step",
-                    compared_with="the same supervised job without --record, interleaved pairs",
-                    note="fastest: the fastest of 40 steps of a process; cpu: processor time per step, all threads")
-    series = {(record, kind): [] for record in (True, False) for kind in ("fastest", "cpu")}
-    events = 0
-    for index in range(pairs):
-        for record in (True, False) if index % 2 else (False, True):
-            measured, recorder, _ = bench.supervised("train_step.py", 40, record=record)
-            series[record, "fastest"].append(min(measured["seconds"]))
-            series[record, "cpu"].append(measured["cpu_seconds"])
-            if record:
-                assert recorder["lost"] == 0, recorder
-                events = recorder["events"]
-    for kind in ("fastest", "cpu"):
-        ratios = [math.log(one / other) for one, other in zip(series[True, kind], series[False, kind])]
-        result.series(f"recorded, {kind}", series[True, kind])
-        result.series(f"plain, {kind}", series[False, kind])
-        mean, low, high = interval(ratios)
-        result.value(f"slowdown, {kind}, mean of pairs, percent", mean)
-        result.value(f"slowdown, {kind}, 95 % confidence interval, percent", [low, high])
-        result.value(f"slowdown, {kind}, median of pairs, percent",
-                     round(100 * math.expm1(statistics.median(ratios)), 2))
-    result.value("events per process", events)
+def training(result, measured):
+    for kind in ("seconds", "cpu_seconds"):
+        for mode in ("plain", "off", "recorded"):
+            result.series(f"{mode}, {kind}", measured[kind][mode])
+        for mode in ("off", "recorded"):
+            compare(result, f"slowdown, {mode}, {kind}", measured[kind][mode], measured[kind]["plain"])
+
+
+NOTE = "per block of one process: median of four steps; cpu_seconds: all threads; plain: the allocator's own table"
+
+
+def step(bench, blocks):
+    """A supervised training job, its drain and log included, free to use every core."""
+    result = Result("recorder/step", unit="s per training step", note=NOTE,
+                    compared_with="the same process with MLX's own allocator table, in blocks of random order")
+    measured, recorder, _ = bench.supervised("train_step.py", blocks, record=True, pinned=False)
+    assert recorder["lost"] == 0, recorder
+    training(result, measured)
+    result.value("events", recorder["events"])
     result.save()
 
 
-def toggle(bench, pairs):
-    """Neighbouring steps of one process, recorded and not: a noisy machine hits both alike. What stays on while
-    switched off (hooks and the table of buffers) is in `off`."""
-    result = Result("recorder/toggle", unit="s per training step",
-                    compared_with="the step before it in the same process, with recording switched off")
-    measured = bench.run("train_step.py", 2 * pairs, "toggle", preload=bench.library, record="v1;slots=2097152")
-    recorded, plain = measured["seconds"][0::2], measured["seconds"][1::2]  # three warm-up steps come first
-    ratios = [math.log(one / other) for one, other in zip(recorded, plain)]
-    result.series("recorded", recorded)
-    result.series("switched off", plain)
-    mean, low, high = interval(ratios)
-    result.value("slowdown, mean of pairs, percent", mean)
-    result.value("slowdown, 95 % confidence interval, percent", [low, high])
-    result.value("slowdown, median of pairs, percent", round(100 * math.expm1(statistics.median(ratios)), 2))
+def toggle(bench, blocks):
+    """The same without a supervisor and on one core: the recorder's own part alone, with less noise."""
+    result = Result("recorder/toggle", unit="s per training step", note=NOTE,
+                    compared_with="the same process with MLX's own allocator table, in blocks of random order")
+    training(result, bench.run("train_step.py", blocks, "drain", preload=bench.library, record="v1"))
     result.save()
 
 
@@ -194,13 +193,15 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build/release"))
     parser.add_argument("--python", default=os.environ.get("BULKHEAD_PYTHON", sys.executable))
     parser.add_argument("--only", default="create,event,off,step,toggle,million")
-    parser.add_argument("--pairs", type=int, default=30, help="of the training job (default 30)")
+    parser.add_argument("--blocks", type=int, default=600,
+                        help="of the training job; one takes about 0.3 s (default 600)")
     arguments = parser.parse_args()
     bench = Bench(arguments)
     try:
         for name in arguments.only.split(","):
             {"create": lambda: create(bench, 7), "event": lambda: event(bench, 7), "off": lambda: off(bench, 9),
-             "step": lambda: step(bench, arguments.pairs), "toggle": lambda: toggle(bench, 500), "million": lambda: million(bench, 9)}[name]()
+             "step": lambda: step(bench, arguments.blocks), "toggle": lambda: toggle(bench, arguments.blocks),
+             "million": lambda: million(bench, 9)}[name]()
     finally:
         shutil.rmtree(bench.work)
 
