@@ -135,6 +135,14 @@ class Job:
             self.end_input()
         return self.wait(deadline_s)
 
+    def members(self) -> int:
+        """How many processes it watches now, as status.bin has it (core/wire/status_file.c); 0 before the first."""
+        with contextlib.suppress(OSError):
+            status = (self.run_dir / "status.bin").read_bytes()
+            if len(status) == 256:
+                return int.from_bytes(status[48:52], "little")
+        return 0
+
     @functools.cached_property
     def report(self) -> dict:
         return fixture.load_json(self.report_path)

@@ -293,7 +293,7 @@ class Odd(HostileTest):
         """The kernel gives the list of 900 children in two pieces."""
         job = self.job("load", "workers", MIB, 900, "idle", limit=GIB)
         job.wait_ready()
-        time.sleep(1.5)
+        fixture.wait_until(lambda: job.members() >= 901, "all of them are watched")
         self.assert_untouched(job, job.finish())
         self.assertGreaterEqual(max(s["members"] for s in job.report["samples"]), 901)
         self.assertGreaterEqual(job.report["escape"]["members_seen"], 901)
@@ -301,7 +301,7 @@ class Odd(HostileTest):
     def test_a_pool_of_two_thousand(self):
         job = self.job("load", "workers", MIB, 2000, "idle", limit=8 * GIB)
         job.wait_ready()
-        time.sleep(1.5)
+        fixture.wait_until(lambda: job.members() >= 2001, "all of them are watched")
         self.assert_untouched(job, job.finish())
         self.assertGreaterEqual(max(s["members"] for s in job.report["samples"]), 2001)
 

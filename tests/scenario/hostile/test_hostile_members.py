@@ -52,7 +52,11 @@ class Growing(HostileTest):
         self.grow("anon", RATE, "leader")
 
     def test_swarm_of_small_ones(self):
-        self.grow("anon", 0, "swarm")
+        # 64 at once, as fast as they can: on a busy machine, without real time, they may be done before the second
+        # reading. Who was missed would end by itself and not be stopped
+        job = run("load", "grow", "anon", 0, CAP, "swarm", limit=LIMIT)
+        self.assert_stopped(job, job.process.returncode)
+        self.assertLess(job.peak, CAP + CAP // 4)
 
     def test_child_of_a_thread(self):
         self.grow("anon", RATE, "thread-fork")
@@ -114,8 +118,13 @@ class Escaping(HostileTest):
             self.assertEqual(job.leftovers(), [])
 
     def test_hopping_tree_in_an_emergency(self):
+        """Its end is one of two: seen above its band, or never read whole three times in a row, which fails closed.
+        Without a control group and on a busy machine it is a matter of luck which; nobody is left either way."""
         job = run("load", "hop-step", 8, GIB, limit=64 * MIB, options=("--breaches", 1000000))
-        self.assert_stopped(job, job.process.returncode, ("emergency",))
+        self.assertIn((job.process.returncode, job.outcome["cause"]), ((75, "emergency"), (70, "observation_failed")),
+                      job.errors.decode())
+        self.assertEqual(job.outcome["emptiness"], "proven", job.outcome)
+        self.assertEqual(job.leftovers(), [])
 
     def test_root_exit_stops_the_rest(self):
         job = self.job("load", "orphans", 5, limit=GIB)

@@ -195,7 +195,7 @@ class Safe(HostileTest):
 
     def test_git(self):
         self.need("git")
-        self.safe("git", "-C", fixture.ROOT, "log", "--oneline", "-n", "200", "--stat")
+        self.safe("git", "-c", f"safe.directory={fixture.ROOT}", "-C", fixture.ROOT, "log", "--oneline", "-n", "200", "--stat")
 
     def test_node(self):
         self.need("node")

@@ -73,13 +73,13 @@ class Ladder(HostileTest):
                    f"m = [mmap.mmap(-1, 4 << 20, flags={flags}) for _ in range(24)]\n"
                    "def free(*a):\n"
                    "    while m:\n"
-                   "        m.pop().close(); time.sleep(0.06)\n"
+                   "        m.pop().close(); time.sleep(0.15)\n"
                    "    sys.exit(6)\n"
                    "signal.signal(signal.SIGTERM, free)\n"
                    "for x in m: x.write(b'x' * (4 << 20))\n"
                    "while True: time.sleep(0.05)\n")
         job = run(fixture.PYTHON, "-S", "-c", program, limit=80 * MIB,
-                  options=("--emergency", "1GiB", "--grace", "500ms", "--grace-per-gib", "0s"))
+                  options=("--emergency", "1GiB", "--grace", "2s", "--grace-per-gib", "0s"))  # in all it takes 3.6 s
         self.assertEqual(job.outcome["child_status"]["exit_code"], 6, job.report["signals"])
         self.assertNotIn("SIGKILL", [s for s, _ in names(job)])
 
