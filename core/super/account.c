@@ -183,9 +183,12 @@ static void note_host_memory(struct bh_loop *loop)
 uint64_t bh_account_ring_bytes(struct bh_loop *loop)
 {
     struct bh_queue_scribe scribe;
+    uint64_t changes = loop->rings.changes;
     uint64_t own = bh_rings_mapped_bytes(&loop->rings, &loop->members);
     if (!loop->run->queue)
         return own;
+    if (loop->rings.changes != changes)
+        bh_queue_wake(loop->run->queue);
     bh_queue_scribe(loop->run->queue, &scribe);
     return own > scribe.recorder.ring_bytes ? own : scribe.recorder.ring_bytes;
 }

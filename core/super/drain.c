@@ -12,11 +12,16 @@
 #define BUFFER_BYTES_MAX ((uint64_t)1 << 48) /* a counter beyond it is a lie */
 /* Slots a process can write per second: measured at 4 million on a fast machine, and half the ring
  * is left for a scribe that is late. */
-#define SLOTS_PER_S_MAX  6000000u
-#define PAUSE_MIN_NS     BH_NS_PER_MS
-#define PAUSE_MAX_NS     (20 * BH_NS_PER_MS) /* a ring may appear and fill: MLX is imported in less */
-#define MARK_BYTES       128u
-#define SLOT_RECORDS_MAX 4u /* a repair, the event, and this ring's and one more position */
+#define SLOTS_PER_S_MAX 6000000u
+#define PAUSE_MIN_NS    BH_NS_PER_MS
+#define PAUSE_MAX_NS    (30 * BH_NS_PER_MS) /* a ring that is being made fills in not much more */
+/* Without any ring: the decider looks for one with each of its readings, and wakes us. */
+#define PAUSE_NO_RING_NS (100 * BH_NS_PER_MS)
+/* While nothing comes, half of the ring fills no sooner than a burst of 4 million fills all of it.
+ */
+#define SLOTS_PER_S_QUIET 2400000u
+#define MARK_BYTES        128u
+#define SLOT_RECORDS_MAX  4u /* a repair, the event, and this ring's and one more position */
 
 /* ---- life -------------------------------------------------------------------------- */
 
@@ -324,13 +329,14 @@ uint64_t bh_drain_ring_bytes(const struct bh_drain *drain)
     return bytes;
 }
 
-uint64_t bh_drain_pause_ns(const struct bh_drain *drain)
+uint64_t bh_drain_pause_ns(const struct bh_drain *drain, bool quiet)
 {
     const struct bh_drain_image *image;
-    uint64_t pause_ns = PAUSE_MAX_NS;
+    uint64_t rate = quiet ? SLOTS_PER_S_QUIET : SLOTS_PER_S_MAX;
+    uint64_t pause_ns = drain->images == NULL ? PAUSE_NO_RING_NS : PAUSE_MAX_NS;
 
     for (image = drain->images; image != NULL; image = image->next) {
-        uint64_t half = image->reader.facts.slot_count / 2 * BH_NS_PER_S / SLOTS_PER_S_MAX;
+        uint64_t half = image->reader.facts.slot_count / 2 * BH_NS_PER_S / rate;
 
         if (!image->ended && !image->corrupt && image->id != 0 && half < pause_ns) {
             pause_ns = half > PAUSE_MIN_NS ? half : PAUSE_MIN_NS;

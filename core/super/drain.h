@@ -26,8 +26,9 @@ void bh_drain_free(struct bh_drain *drain);
 int bh_drain_step(struct bh_drain *drain);
 
 /* How long the caller may wait before the next step so that no ring overflows even if its process
- * starts to allocate at full speed, or a new one appears. */
-uint64_t bh_drain_pause_ns(const struct bh_drain *drain);
+ * starts to allocate at full speed. quiet: no step has taken a slot for a second. A new ring is
+ * another matter: whoever sees one appear wakes the caller. */
+uint64_t bh_drain_pause_ns(const struct bh_drain *drain, bool quiet);
 
 /* The tree is empty: takes everything that is left, counts holes, ends all images, flushes. */
 int bh_drain_finish(struct bh_drain *drain);

@@ -64,8 +64,10 @@ uint64_t bh_rings_mapped_bytes(struct bh_rings_mapped *rings, struct bh_members 
     struct stat facts;
     if (!rings->dir || fstat(dirfd(rings->dir), &facts) < 0)
         return 0;
-    if (!rings->settled || facts.st_mtim.tv_sec != rings->changed.tv_sec ||
-        facts.st_mtim.tv_nsec != rings->changed.tv_nsec) {
+    bool changed = facts.st_mtim.tv_sec != rings->changed.tv_sec ||
+                   facts.st_mtim.tv_nsec != rings->changed.tv_nsec;
+    if (!rings->settled || changed) {
+        rings->changes += changed;
         rings->changed = facts.st_mtim;
         list(rings, members);
     }

@@ -2,8 +2,8 @@
  *
  * The scribe counts rings too, but learns of a new one up to a drain's pause later, and meanwhile
  * its 24 MiB would look like the job's. So the decider looks into the ring folder itself (tmpfs:
- * nothing that can stall), again whenever the folder changed or a ring is being made. No
- * allocation. */
+ * nothing that can stall), again whenever the folder changed or a ring is being made. The scribe is
+ * told of a change, and need not look itself all the time. No allocation. */
 #ifndef BH_SUPER_RINGS_MAPPED_H
 #define BH_SUPER_RINGS_MAPPED_H
 
@@ -17,6 +17,7 @@ struct bh_rings_mapped {
     struct timespec changed; /* of the folder, when last listed */
     bool settled;            /* no ring in the making, and every ring's process was a member */
     uint64_t bytes;          /* files of live members */
+    uint64_t changes;        /* how often the folder was seen changed */
 };
 
 /* Before the launch: allocates. rings_fd is borrowed; -1 = nothing is recorded. */

@@ -43,9 +43,10 @@ struct scribe {
     enum bh_recorder_state told_state;  /* as last journalled */
     char told_reason[160];
     int told_recording;
-    struct bh_mono second; /* of the last once-a-second duties */
-    struct bh_mono looked; /* for MLX without a ring */
-    size_t look_next;      /* which member is next */
+    struct bh_mono second;   /* of the last once-a-second duties */
+    struct bh_mono slots_at; /* when the rings last gave anything */
+    struct bh_mono looked;   /* for MLX without a ring */
+    size_t look_next;        /* which member is next */
     struct bh_twin standby;
     bool report_done, report_failed;
     struct bh_store store;
@@ -245,14 +246,18 @@ static int once_a_second(struct scribe *scribe)
     return bh_twin_check(&scribe->standby);
 }
 
-static uint64_t pause_ns(const struct scribe *scribe, size_t records, int slots)
+static uint64_t pause_ns(struct scribe *scribe, size_t records, int slots)
 {
+    uint64_t now_ns = bh_clock_mono().ns;
+    if (slots > 0)
+        scribe->slots_at.ns = now_ns;
     if (slots >= BUSY_SLOTS)
         return 0; /* there is more */
     uint64_t idle = scribe->drain ? WAIT_IDLE_NS : WAIT_QUIET_NS;
     uint64_t pause = slots > 0 || records > 64 ? WAIT_SOME_NS : idle;
     /* a quiet ring can fill at full speed from one moment to the next */
-    uint64_t rings = scribe->drain ? bh_drain_pause_ns(scribe->drain) : pause;
+    bool quiet = now_ns - scribe->slots_at.ns >= BH_NS_PER_S;
+    uint64_t rings = scribe->drain ? bh_drain_pause_ns(scribe->drain, quiet) : pause;
     return rings < pause ? rings : pause;
 }
 
