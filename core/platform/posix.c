@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
@@ -59,7 +60,7 @@ static void write_text(const char *path, const char *text)
     (void)close(fd);
 }
 
-static void follow_parent(const struct bh_launch *launch, pid_t parent)
+static void follow_parent(const struct bh_launch *launch, pid_t parent, bool in_group)
 {
 #ifdef __linux__
     if (launch->parent_death_signal) {
@@ -74,7 +75,7 @@ static void follow_parent(const struct bh_launch *launch, pid_t parent)
     (void)launch;
     (void)parent;
 #endif
-    if (launch->cgroup_procs)
+    if (launch->cgroup_procs && !in_group)
         write_text(launch->cgroup_procs, "0");
 }
 
@@ -206,11 +207,12 @@ static int exec_search(const struct bh_launch *launch)
     return denied ? denied : ENOENT;
 }
 
-_Noreturn static void run_child(const struct bh_launch *launch, int pipe_fd, pid_t parent)
+_Noreturn static void run_child(const struct bh_launch *launch, int pipe_fd, pid_t parent,
+                                bool in_group)
 {
     take_group(launch);
     reset_signals();
-    follow_parent(launch, parent);
+    follow_parent(launch, parent, in_group);
     restore_limits(launch);
     if (launch->cwd && chdir(launch->cwd) < 0)
         give_up(pipe_fd, STEP_CWD, errno);
@@ -279,6 +281,32 @@ static int explain(const struct bh_launch *launch, const struct launch_failure *
     }
 }
 
+/* A fork whose child is born in the job's control group (Linux 5.7): a child that moves there
+ * itself waits until every processor has passed a quiet moment (median 12 ms against 0.3 on two
+ * busy cores). < 0 where that is not possible. */
+static pid_t fork_into_group(const struct bh_launch *launch)
+{
+    pid_t pid = -1;
+#ifdef CLONE_INTO_CGROUP
+    char folder[PATH_MAX];
+    const char *end = launch->cgroup_procs ? strrchr(launch->cgroup_procs, '/') : NULL;
+    if (!end || (size_t)(end - launch->cgroup_procs) >= sizeof folder)
+        return -1;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(end - launch->cgroup_procs),
+                   launch->cgroup_procs);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct clone_args how = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD};
+    how.cgroup = (unsigned)fd;
+    if (fd >= 0)
+        pid = (pid_t)syscall(SYS_clone3, &how, sizeof how);
+    if (fd >= 0 && pid != 0)
+        (void)close(fd); /* the child's goes at exec */
+#else
+    (void)launch;
+#endif
+    return pid;
+}
+
 int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid, struct bh_diag *diag)
 {
     (void)self;
@@ -288,10 +316,13 @@ int bh_posix_launch(void *self, const struct bh_launch *launch, int *ret_pid, st
         return BH_E_LAUNCH_FAILED;
     }
     pid_t parent = getpid();
-    pid_t pid = fork();
+    pid_t pid = fork_into_group(launch);
+    bool in_group = pid >= 0;
+    if (!in_group)
+        pid = fork();
     if (pid == 0) {
         (void)close(pipe_fds[0]);
-        run_child(launch, pipe_fds[1], parent);
+        run_child(launch, pipe_fds[1], parent, in_group);
     }
     int fork_error = errno;
     (void)close(pipe_fds[1]);
