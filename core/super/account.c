@@ -186,10 +186,12 @@ uint64_t bh_account_ring_bytes(struct bh_loop *loop)
     uint64_t changes = loop->rings.changes;
     uint64_t own = bh_rings_mapped_bytes(&loop->rings, &loop->members);
     if (!loop->run->queue)
-        return own;
+        return loop->run->runtime_on_disk ? 0 : own;
     if (loop->rings.changes != changes)
         bh_queue_wake(loop->run->queue);
     bh_queue_scribe(loop->run->queue, &scribe);
+    if (loop->run->runtime_on_disk)
+        return 0; /* file pages there: no charge has them in it */
     return own > scribe.recorder.ring_bytes ? own : scribe.recorder.ring_bytes;
 }
 

@@ -97,6 +97,17 @@ static void an_unlinked_ring_is_gone(void **state)
     assert_int_equal(mapped(f), 4096);
 }
 
+static void rings_on_a_disk_are_in_no_charge(void **state)
+{
+    struct folder *f = *state;
+    fixture_launch(f->job);
+    f->job->loop->rings = f->rings;
+    put_file(f, "500-5-0.ring", 4096);
+    assert_int_equal(bh_account_ring_bytes(f->job->loop), 4096);
+    f->job->run.runtime_on_disk = true;
+    assert_int_equal(bh_account_ring_bytes(f->job->loop), 0);
+}
+
 static void nothing_recorded_is_nothing(void **state)
 {
     struct folder *f = *state;
@@ -115,6 +126,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_that_becomes_a_member_counts_from_then_on, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_unlinked_ring_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(rings_on_a_disk_are_in_no_charge, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_recorded_is_nothing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
