@@ -195,6 +195,20 @@ class Ring(unittest.TestCase):
         self.assertGreater(peak, 100 * MIB)
         self.assertLess(peak, 150 * MIB)
 
+    def test_rings_of_the_recorder_are_no_charge(self):
+        python = fixture.PYTHON
+        if subprocess.run([python, "-c", "import mlx.core"], capture_output=True).returncode:
+            self.skipTest("no MLX here")
+        source = "import mlx.core as mx, time\na = mx.zeros((25 << 20,), dtype=mx.float32); mx.eval(a); time.sleep(1)"
+        peaks, rings = [], []
+        for options in ((), ("--record",)):
+            run = Run("--limit", "2GiB", *options, "--", python, "-c", source)
+            self.assertEqual(run.code, 0, run.done.stderr)
+            peaks.append(run.report["peaks"]["sampled"]["aggregate"]["value"])
+            rings.append(run.report["recorder"]["ring_bytes"])
+        self.assertGreater(rings[1], 16 * MIB)
+        self.assertLess(abs(peaks[1] - peaks[0]), rings[1] / 2, (peaks, rings))
+
     def test_whoever_leaves_the_group_is_counted(self):
         source = ("import os, sys, time\n"
                   "own = open('/proc/self/cgroup').read().rsplit('0::', 1)[1].strip()\n"
