@@ -1,5 +1,10 @@
 #include "core/model/record.h"
 
+const char *bh_pool_text(int pool)
+{
+    return pool == BH_POOL_HOST ? "host" : "gpu";
+}
+
 const char *bh_record_kind_text(int kind)
 {
     switch (kind) {

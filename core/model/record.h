@@ -233,6 +233,7 @@ struct bh_record_outcome {
     int error; /* enum bh_error behind supervisor_failure and launch failures */
     /* totals of the decider: records of single members are left out in a storm of forks */
     uint64_t members_seen, members_escaped, member_records_omitted;
+    uint64_t rollups_refused; /* members whose exact reading was not allowed: their sum decided */
 };
 
 struct bh_record_peak_member {
@@ -288,6 +289,8 @@ struct bh_record {
     };
 };
 
+/* "host"; "gpu" for every other: which one is the reader's to add. */
+const char *bh_pool_text(int pool);
 const char *bh_record_kind_text(int kind);
 bool bh_record_kind_syncs(int kind);
 const char *bh_signal_result_text(int result);

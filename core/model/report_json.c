@@ -215,6 +215,7 @@ int bh_report_render(const struct bh_report *report, int utc_offset_s, struct bh
     bh_json_object(&json, NULL);
     bh_json_string(&json, "schema", BH_REPORT_SCHEMA);
     bh_json_u64(&json, "schema_version", BH_REPORT_SCHEMA_VERSION);
+    bh_json_string(&json, "pool", bh_pool_text(BH_POOL_HOST));
     bh_report_json_text_or_null(&json, "package_version", report->host.package_version);
     render_run(report, &json);
     render_host(report, &json);

@@ -90,6 +90,7 @@ static void render_supervisor(const struct bh_report *report, struct bh_json *js
     bh_json_u64(json, "complete_samples", outcome->complete_samples);
     bh_json_u64(json, "incomplete_samples", outcome->incomplete_samples);
     bh_json_u64(json, "exact_rounds", outcome->exact_rounds);
+    bh_json_u64(json, "rollups_refused", outcome->rollups_refused);
     bh_report_json_known(json, "cpu_us", outcome->cpu_ns > 0, outcome->cpu_ns / BH_NS_PER_US);
     bh_json_u64(json, "clock_gap_ms", report->clock_gap_ns / BH_NS_PER_MS);
     bh_json_u64(json, "lost_records", report->lost_records);

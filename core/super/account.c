@@ -406,6 +406,7 @@ void bh_account_outcome(struct bh_loop *loop, int error)
     outcome->members_seen = loop->notes.came;
     outcome->members_escaped = loop->notes.escaped;
     outcome->member_records_omitted = loop->notes.members_unsaid;
+    outcome->rollups_refused = loop->sampler.rollups_refused;
     loop->outcome = *outcome;
     bh_notes_put(&loop->notes, &record);
     bh_account_publish(loop);

@@ -127,6 +127,7 @@ static void read_rollups(struct bh_sampler *sampler, bool newcomers)
         } else if (result == BH_E_NOT_FOUND) {
             bh_charge_round_dying(&member->charge);
         } else {
+            sampler->rollups_refused += !member->charge.refused;
             member->charge.refused = true; /* foreign or not dumpable: its sum decides */
         }
     }

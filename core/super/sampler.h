@@ -40,7 +40,8 @@ struct bh_sampler {
     struct bh_sample stood;
     struct bh_mono round_at; /* of the last exact round */
     uint64_t exact_rounds;
-    uint64_t round_cpu_ns; /* spent on exact rounds */
+    uint64_t rollups_refused; /* members that no round may read */
+    uint64_t round_cpu_ns;    /* spent on exact rounds */
     bool held; /* with a brake that was reached once: what the group holds decides as well */
     struct bh_sampler_huge huge;
     struct bh_mono outside_at; /* when it is looked again who was moved out of the group */

@@ -174,6 +174,7 @@ static const struct member MEMBERS[] = {
     M(OUTCOME, UNSIGNED, outcome, members_seen),
     M(OUTCOME, UNSIGNED, outcome, members_escaped),
     M(OUTCOME, UNSIGNED, outcome, member_records_omitted),
+    M(OUTCOME, UNSIGNED, outcome, rollups_refused),
     M(PEAK_MEMBER, SIGNED, peak_member, pid),
     M(PEAK_MEMBER, TEXT, peak_member, basename),
     M(PEAK_MEMBER, UNSIGNED, peak_member, bytes),

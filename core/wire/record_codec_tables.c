@@ -172,6 +172,7 @@ static const struct bh_field outcome_fields[] = {
     F(22, UNSIGNED, outcome.members_seen),
     F(23, UNSIGNED, outcome.members_escaped),
     F(24, UNSIGNED, outcome.member_records_omitted),
+    F(25, UNSIGNED, outcome.rollups_refused),
 };
 
 static const struct bh_field peak_member_fields[] = {

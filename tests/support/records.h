@@ -101,6 +101,7 @@ static inline void fill_outcome(struct bh_record_outcome *outcome)
         .complete_samples = 201,
         .incomplete_samples = 1,
         .exact_rounds = 2,
+        .rollups_refused = 1,
         .cpu_ns = 4000000,
         .survivors = 1,
         .error = -21,

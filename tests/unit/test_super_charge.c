@@ -130,6 +130,8 @@ static void test_refused_rollup_lets_the_sum_decide(void **state)
     fixture_launch(fixture);
     assert_true(fixture_run(fixture, S));
     assert_int_equal(fixture_outcome(fixture)->cause, BH_CAUSE_EMERGENCY);
+    assert_true(fixture_outcome(fixture)->rollups_refused >=
+                2); /* and it says why the sum decided */
     fixture_free(fixture);
 }
 
