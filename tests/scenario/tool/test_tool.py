@@ -406,7 +406,8 @@ class RealRun(unittest.TestCase):
         self.assertEqual(words.splitlines()[0], report["outcome"]["sentence"])
         member, = report["peaks"]["members"]
         peak = report["peaks"]["sampled"]["aggregate"]["value"]
-        for text in (report["run"]["run_id"], f"peak {peak / 2**20:.3g} MiB at ", "limit 512 MiB",
+        tenths = peak * 10 >> 20  # three figures, cut and not rounded
+        for text in (report["run"]["run_id"], f"peak {tenths / 10:g} MiB at ", "limit 512 MiB",
                      f"{member['executable_basename']} ({member['pid']})", "1 seen, 0 left", "proven that none is left",
                      f"{report['supervisor']['complete_samples']} readings"):
             self.assertIn(text, words)
