@@ -1,7 +1,8 @@
 /* usage: bare_loop SECONDS PID…
  *
- * The least that reading so many processes every 50 ms can cost: a wait, one statm read each, nothing else; at the same
- * priority and timer slack as the supervisor. Prints its CPU time in per cent of one core. */
+ * The least that reading so many processes every 50 ms can cost: a wait, one statm read each,
+ * nothing else; at the same priority and timer slack as the supervisor. Prints its CPU time in per
+ * cent of one core. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -50,7 +51,8 @@ int main(int argc, char **argv)
     }
     long long after = used_ns();
     clock_gettime(CLOCK_MONOTONIC, &end);
-    double wall_ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+    double wall_ns =
+        (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
     printf("%.4f\n", 100.0 * (double)(after - before) / wall_ns);
     return 0;
 }

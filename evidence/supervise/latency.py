@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How quickly a decision becomes a signal, a tree becomes empty, and a stop becomes a report.
 
-- decision to first signal: from the report, journal on; at the limit (TERM) and in an emergency (KILL).
+- decision to first signal: from the report, journal on; at the limit (TERM) and in an emergency (KILL). Beside it, in the
+  same run, the least that can be had: the system call alone (bare_signal.c).
 - fork-hopper: 8 processes that fork a successor into a session of its own and exit, for ever; from the KILL to proven
   emptiness.
 - external TERM of a child that ends at once: from kill(2) to the report in its place and to the supervisor's exit, timed
@@ -10,9 +11,10 @@
 """
 import os
 import signal
+import subprocess
 import time
 
-from common import GIB, MIB, Bench, Result, arguments, value
+from common import GIB, MIB, ROOT, Bench, Result, arguments, value
 
 
 def decisions(bench, result, count):
@@ -25,6 +27,13 @@ def decisions(bench, result, count):
                 found.append(took_ms * 1000)
         if found:
             result.series(f"decision to first signal, {label}, us", found, runs=count)
+
+
+def bare_signals(bench, result, count):
+    program = bench.directory / "bare_signal"
+    subprocess.run(["cc", "-O2", "-o", program, ROOT / "evidence/supervise/bare_signal.c"], check=True)
+    lines = subprocess.run([program, str(count)], check=True, capture_output=True, text=True).stdout.split()
+    result.series("the least: pidfd_send_signal alone, us", list(map(float, lines)))
 
 
 def hoppers(bench, result, count):
@@ -96,6 +105,7 @@ def main():
     bench = Bench(args.bin)
     result = Result("supervise/latency", unit="as each series says")
     decisions(bench, result, args.decisions)
+    bare_signals(bench, result, args.decisions)
     hoppers(bench, result, args.hops)
     stops(bench, result, args.stops)
     escapees(bench, result, args.escapes)
