@@ -45,6 +45,7 @@ struct scribe {
     int told_recording;
     struct bh_mono second;   /* of the last once-a-second duties */
     struct bh_mono slots_at; /* when the rings last gave anything */
+    uint64_t looked_bytes;   /* of the rings at the last look */
     struct bh_mono looked;   /* for MLX without a ring */
     size_t look_next;        /* which member is next */
     struct bh_twin standby;
@@ -249,8 +250,10 @@ static int once_a_second(struct scribe *scribe)
 static uint64_t pause_ns(struct scribe *scribe, size_t records, int slots)
 {
     uint64_t now_ns = bh_clock_mono().ns;
-    if (slots > 0)
+    /* a new ring is about to be written to, whatever came before */
+    if (slots > 0 || scribe->recorder.ring_bytes != scribe->looked_bytes)
         scribe->slots_at.ns = now_ns;
+    scribe->looked_bytes = scribe->recorder.ring_bytes;
     if (slots >= BUSY_SLOTS)
         return 0; /* there is more */
     uint64_t idle = scribe->drain ? WAIT_IDLE_NS : WAIT_QUIET_NS;
