@@ -305,12 +305,13 @@ static void test_a_brake_needs_a_group_and_a_limit(void **state)
 /* ---- large trees ------------------------------------------------------------------------------
  */
 
-#define MANY (BH_MEMBERS_MAX + 100)
+#define MANY      (BH_MEMBERS_MAX + 100)
+#define FIRST_PID 5000000 /* above every pid_max: none of them is this test's own */
 
 static void add_many(struct fixture *fixture)
 {
     for (int i = 0; i < MANY; i++) {
-        struct bh_fake_process *child = bh_fake_add(&fixture->fake, 10000 + i, ROOT_PID);
+        struct bh_fake_process *child = bh_fake_add(&fixture->fake, FIRST_PID + i, ROOT_PID);
         child->anon_bytes = 4096;
         child->term_after_ns = MS;
     }
