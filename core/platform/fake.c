@@ -136,6 +136,7 @@ static int proc_open(void *self, int pid, struct bh_proc *ret_proc, struct bh_pr
     const struct bh_fake_process *process = bh_fake_find(fake, pid);
     if (!process)
         return BH_E_NOT_FOUND;
+    fake->opens++;
     *ret_proc = (struct bh_proc){.pid = pid,
                                  .start_token = process->start_token,
                                  .identity = process->start_token,

@@ -64,6 +64,7 @@ struct bh_fake {
     int open_error;           /* proc_open fails with this, 0 = works */
     int signal_error;         /* proc_signal fails with this */
     int rollup_error;
+    unsigned opens;                        /* of processes that were there */
     unsigned fast_readings, rest_readings; /* answered so far */
     unsigned rollups;                      /* exact readings taken */
     uint64_t rollup_cost_ns;               /* clock and CPU time of one */

@@ -1,6 +1,7 @@
 #include "core/platform/fake_host.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static struct bh_wall wall(void *self)
 {
@@ -46,6 +47,12 @@ static bool answer_no(void *self)
 {
     (void)self;
     return false;
+}
+
+static bool child_ended(void *self, int pid)
+{
+    const struct bh_fake_process *process = bh_fake_find(self, pid);
+    return process && process->life == BH_FAKE_ZOMBIE && process->parent == getpid();
 }
 
 static bool child_stopped(void *self, int pid)
@@ -156,6 +163,7 @@ void bh_fake_fill_host(struct bh_platform *platform)
     platform->cpu_ns = cpu_ns;
     platform->become_reaper = become_reaper;
     platform->collect_signals = collect_signals;
+    platform->child_ended = child_ended;
     platform->child_stopped = child_stopped;
     platform->signal_group = signal_group;
     platform->cgroup_make = cgroup_make;

@@ -163,6 +163,15 @@ static int reap(void *self, struct bh_reaped *ret_reaped)
     return 1;
 }
 
+static bool child_ended(void *self, int pid)
+{
+    (void)self;
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 &&
+           info.si_pid == pid;
+}
+
 static bool child_stopped(void *self, int pid)
 {
     (void)self;
@@ -240,6 +249,7 @@ static const struct bh_platform linux_platform = {
     .own_children = bh_linux_own_children,
     .births = bh_linux_births,
     .reap = reap,
+    .child_ended = child_ended,
     .child_stopped = child_stopped,
     .signal_group = signal_group,
     .cgroup_make = bh_linux_cgroup_make,

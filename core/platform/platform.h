@@ -216,6 +216,8 @@ struct bh_platform {
     int (*births)(void *self, uint64_t *ret_token);
     /* 1 and a reaped child, 0 none has ended, BH_E_NOT_FOUND: we have no child at all. */
     int (*reap)(void *self, struct bh_reaped *ret_reaped);
+    /* Whether this pid is a child of ours that has ended and waits for reap. */
+    bool (*child_ended)(void *self, int pid);
     /* Whether this child is stopped by a signal since the last call. */
     bool (*child_stopped)(void *self, int pid);
     int (*signal_group)(void *self, int group, int signal);

@@ -116,6 +116,7 @@ static void chase(struct bh_loop *loop, struct delivery *delivery)
 bool bh_loop_kill_tree(struct bh_loop *loop, const char *reason, uint64_t decided_at_ns)
 {
     struct delivery delivery = {0};
+    loop->members.hurried = true;
     /* a retry is for everybody who still is there */
     for (size_t i = 0; i < loop->members.count; i++)
         loop->members.items[i].kill_sent = false;

@@ -53,6 +53,7 @@ struct bh_members {
     uint16_t index[BH_MEMBERS_INDEX]; /* 1 + position, 0 = free */
     uint64_t births;                  /* token of the last scan */
     bool births_known;
+    bool hurried;    /* everybody is being killed: who has ended already need not be opened */
     bool incomplete; /* somebody could not be opened or listed at the last scan, and why: */
     int incomplete_error;
     bool changed; /* somebody came or went since it was cleared */

@@ -54,11 +54,36 @@ static void test_kill_leaves_before_the_record(void **state)
     assert_int_equal(sent_when_told[SIGKILL], 1);
 }
 
+/* A tree that forks against its KILL leaves its dead to us by the thousand. */
+static void test_the_dead_are_not_opened_while_killing(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new();
+    fixture->root->anon_bytes = 4 * GIB;
+    fixture->root->survives_kill = true;
+    fixture_launch(fixture);
+    assert_false(fixture_run(fixture, 100 * BH_NS_PER_MS));
+    assert_true(fixture->root->signals[SIGKILL] > 0);
+    unsigned opened = fixture->fake.opens;
+    size_t records = fixture_count(fixture, BH_RECORD_MEMBER);
+    for (int i = 0; i < 40; i++) {
+        bh_fake_add(&fixture->fake, 700 + i, getpid());
+        bh_fake_end(&fixture->fake, 700 + i, 0);
+    }
+    bh_fake_add(&fixture->fake, 800, getpid()); /* who lives is found and killed as before */
+    assert_false(fixture_run(fixture, 400 * BH_NS_PER_MS));
+    assert_int_equal(fixture->fake.opens, opened + 1);
+    assert_true(bh_fake_find(&fixture->fake, 800) == NULL);
+    assert_true(fixture_count(fixture, BH_RECORD_MEMBER) >= records + 2 * 41);
+    fixture_free(fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_term_leaves_before_the_record),
         cmocka_unit_test(test_kill_leaves_before_the_record),
+        cmocka_unit_test(test_the_dead_are_not_opened_while_killing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
