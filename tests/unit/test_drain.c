@@ -400,10 +400,11 @@ static void in_another_pid_namespace_the_lock_tells(void **state)
     ring_maker_file(ring, fixture->pid, token, 0, SLOTS, ARENA);
     ring->header->flags = BH_RING_FLAG_LOCKED;
     ring->header->pid_namespace = 1; /* ours is another */
-    /* made in a third namespace at the same instant, with the same numbers */
-    ring_maker_file(&twin, fixture->pid, token, 1, SLOTS, ARENA);
     fd = openat(ring->dirfd, ring->name, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(fd, LOCK_SH | LOCK_NB), 0);
+    step(fixture); /* image 1: a folder lists its files in any order */
+    /* made in a third namespace at the same instant, with the same numbers */
+    ring_maker_file(&twin, fixture->pid, token, 1, SLOTS, ARENA);
     for (at = 0; at < 3; at++) {
         step(fixture);
         (void)usleep(25000); /* longer than the drain waits before it asks again */
