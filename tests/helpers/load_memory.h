@@ -1,6 +1,6 @@
-/* Memory of one kind for load.c: anon thp shared memfd sysv hugetlb tables private-file, and handed:
- * anonymous memory of a child that sleeps all the while, written from outside. Any process and
- * thread; a failure prints its reason and ends the process with 99. Units: bytes. */
+/* Memory of one kind for load.c: anon thp shared memfd sysv hugetlb tables private-file, and
+ * handed: anonymous memory of a child that sleeps all the while, written from outside. Any process
+ * and thread; a failure prints its reason and ends the process with 99. Units: bytes. */
 #ifndef LOAD_MEMORY_H
 #define LOAD_MEMORY_H
 
