@@ -57,7 +57,8 @@ def measure_alone(result, who, args, label: str) -> float:
 
 def measure_readers(result, server, who, args, program, clients: int):
     command = [str(program), str(server.port), server.token, str(clients), str(args.stream_seconds)]
-    got, text = shares(who, lambda: subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    time.sleep(2)  # the streams before these are closed, and noticed: the server has room for 64
+    got, text = shares(who, lambda: subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     found = figures(text)
     per_client = found.pop("samples_of_a_client")
     one = {name: values[0] for name, values in found.items()}
