@@ -71,3 +71,21 @@ class Result:
         print(json.dumps(self.data["series"], indent=2))
         print(json.dumps(self.data["values"], indent=2))
         return path
+
+
+class LoadedResult(Result):
+    """A result that also says how busy the host was: on a busy one latencies and rates are not ours alone. Written to
+    BULKHEAD_EVIDENCE_DIR where that is set."""
+
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.loads = [os.getloadavg()[0]]
+
+    def series(self, label, samples, **facts):
+        self.loads.append(os.getloadavg()[0])
+        print(f"{label}: {summary(samples)}", flush=True)
+        return super().series(label, samples, **facts)
+
+    def save(self, directory=None):
+        self.data["load_average"] = {"min": min(self.loads), "max": max(self.loads)}
+        return super().save(directory or os.environ.get("BULKHEAD_EVIDENCE_DIR"))

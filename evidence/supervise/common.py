@@ -14,27 +14,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "evidence"))
-import measure  # noqa: E402
+from measure import LoadedResult as Result  # noqa: E402, F401
 
 MIB, GIB = 1 << 20, 1 << 30
 FIXED = ("--interval", "50ms", "--min-interval", "50ms")  # the schedule of the design it descends from
-
-
-class Result(measure.Result):
-    """A result that also says how busy the host was: on a busy one latencies are not ours alone."""
-
-    def __init__(self, *args, **named):
-        super().__init__(*args, **named)
-        self.loads = [os.getloadavg()[0]]
-
-    def series(self, label, samples, **facts):
-        self.loads.append(os.getloadavg()[0])
-        print(f"{label}: {measure.summary(samples)}", flush=True)
-        return super().series(label, samples, **facts)
-
-    def save(self, directory=None):
-        self.data["load_average"] = {"min": min(self.loads), "max": max(self.loads)}
-        return super().save(directory or os.environ.get("BULKHEAD_EVIDENCE_DIR"))
 
 
 class Bench:
