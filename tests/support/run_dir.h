@@ -242,4 +242,20 @@ static inline int run_dir_victim(bool ignores_term)
     return run_dir_process(ignores_term ? run_dir_ignore_term : run_dir_hear_term, run_dir_sleep);
 }
 
+/* For cmocka: a run directory of its own for each test. */
+static inline int run_dir_setup(void **state)
+{
+    struct run_dir *dir = calloc(1, sizeof *dir);
+    run_dir_open(dir);
+    *state = dir;
+    return 0;
+}
+
+static inline int run_dir_teardown(void **state)
+{
+    run_dir_close(*state);
+    free(*state);
+    return 0;
+}
+
 #endif

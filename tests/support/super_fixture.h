@@ -84,6 +84,23 @@ static inline void fixture_launch(struct fixture *fixture)
     assert_int_equal(bh_loop_launched(fixture->loop, ROOT_PID, NULL), BH_OK);
 }
 
+/* Starts a real program on the platform that the fixture was given; its pid, or < 0. */
+static inline int fixture_launch_real(struct fixture *fixture, const char *const *argv,
+                                      const char *const *environment)
+{
+    struct bh_launch launch = {.argv = argv,
+                               .environment = environment,
+                               .stdin_fd = -1,
+                               .stdout_fd = -1,
+                               .stderr_fd = -1,
+                               .keep_fd = -1,
+                               .terminal_fd = -1,
+                               .oom_score_adj = 1000};
+    int pid = 0;
+    int result = fixture->os.launch(fixture->os.self, &launch, &pid, NULL);
+    return result < 0 ? result : pid;
+}
+
 static inline void fixture_free(struct fixture *fixture)
 {
     bh_peers_done(&fixture->loop->peers);

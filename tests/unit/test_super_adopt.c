@@ -13,21 +13,6 @@
 #include "core/super/finish.h"
 #include "run_dir.h"
 
-static int setup(void **state)
-{
-    struct run_dir *dir = calloc(1, sizeof *dir);
-    run_dir_open(dir);
-    *state = dir;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    run_dir_close(*state);
-    free(*state);
-    return 0;
-}
-
 static void close_fd(int *fd)
 {
     if (*fd >= 0)
@@ -288,7 +273,7 @@ static void test_nothing_stored(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_dir_setup, run_dir_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_nobody_left),
         TEST(test_descendants),

@@ -13,21 +13,6 @@
 #define PIECE_BYTES (4u << 20)
 #define PIECES      24
 
-static int setup(void **state)
-{
-    struct run_dir *dir = calloc(1, sizeof *dir);
-    run_dir_open(dir);
-    *state = dir;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    run_dir_close(*state);
-    free(*state);
-    return 0;
-}
-
 static void close_fd(int *fd)
 {
     if (*fd >= 0)
@@ -197,7 +182,7 @@ static void test_a_tree_that_forks_on(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_dir_setup, run_dir_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_grace_is_kept_while_memory_falls),
         TEST(test_grace_ends_where_memory_stays),

@@ -93,16 +93,8 @@ static void test_real_run(void **state)
     assert_int_equal(os->become_reaper(os->self, &subreaper), BH_OK);
     assert_int_equal(os->collect_signals(os->self), BH_OK);
     fixture_init_loop(fixture);
-    struct bh_launch launch = {.argv = argv,
-                               .environment = environment,
-                               .stdin_fd = -1,
-                               .stdout_fd = -1,
-                               .stderr_fd = -1,
-                               .keep_fd = -1,
-                               .terminal_fd = -1,
-                               .oom_score_adj = 1000};
-    int pid = 0;
-    assert_int_equal(os->launch(os->self, &launch, &pid, NULL), BH_OK);
+    int pid = fixture_launch_real(fixture, argv, environment);
+    assert_true(pid > 0);
     assert_int_equal(bh_loop_launched(fixture->loop, pid, NULL), BH_OK);
     counting = true;
     while (bh_loop_turn(fixture->loop))

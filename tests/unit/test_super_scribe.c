@@ -12,21 +12,6 @@
 #include "core/super/finish.h"
 #include "run_dir.h"
 
-static int setup(void **state)
-{
-    struct run_dir *dir = calloc(1, sizeof *dir);
-    run_dir_open(dir);
-    *state = dir;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    run_dir_close(*state);
-    free(*state);
-    return 0;
-}
-
 static void start(struct run_dir *dir)
 {
     struct bh_diag diag = {0};
@@ -414,7 +399,7 @@ static void test_samples_turn(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_dir_setup, run_dir_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_a_whole_run),
         TEST(test_scribe_killed),

@@ -88,16 +88,8 @@ static int run_forbidden(void (*forbidden)(void))
         if (os->become_reaper(os->self, &subreaper) < 0 || os->collect_signals(os->self) < 0)
             _exit(2);
         fixture_init_loop(fixture);
-        struct bh_launch launch = {.argv = argv,
-                                   .environment = environment,
-                                   .stdin_fd = -1,
-                                   .stdout_fd = -1,
-                                   .stderr_fd = -1,
-                                   .keep_fd = -1,
-                                   .terminal_fd = -1,
-                                   .oom_score_adj = 1000};
-        int pid = 0;
-        if (os->launch(os->self, &launch, &pid, NULL) < 0)
+        int pid = fixture_launch_real(fixture, argv, environment);
+        if (pid < 0)
             _exit(3);
         forbid();
         if (bh_loop_launched(fixture->loop, pid, NULL) < 0)
