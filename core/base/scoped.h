@@ -14,6 +14,13 @@ static inline void bh_scoped_close(int *fd)
         (void)close(*fd); /* never retried: the descriptor is gone whatever close answers */
 }
 
+/* The same for a descriptor that lives longer than a scope: closed once, -1 from then on. */
+static inline void bh_close_fd(int *fd)
+{
+    bh_scoped_close(fd);
+    *fd = -1;
+}
+
 static inline void bh_scoped_free(void *pointer)
 {
     free(*(void **)pointer);

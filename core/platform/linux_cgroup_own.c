@@ -3,6 +3,7 @@
 #ifdef __linux__
 
 #include "core/platform/linux_read.h"
+#include "core/base/scoped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -251,24 +252,17 @@ int bh_linux_cgroup_kill(void *self, const struct bh_cgroup *cgroup)
     return cgroup->kill ? write_file(cgroup->dir_fd, "cgroup.kill", "1") : BH_E_UNSUPPORTED;
 }
 
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 void bh_linux_cgroup_remove(void *self, struct bh_cgroup *cgroup)
 {
     (void)self;
-    close_one(&cgroup->stat_fd);
-    close_one(&cgroup->swap_fd);
-    close_one(&cgroup->current_fd);
+    bh_close_fd(&cgroup->stat_fd);
+    bh_close_fd(&cgroup->swap_fd);
+    bh_close_fd(&cgroup->current_fd);
     while (cgroup->huge_count)
-        close_one(&cgroup->huge_fds[--cgroup->huge_count]);
-    close_one(&cgroup->events_fd);
-    close_one(&cgroup->procs_fd);
-    close_one(&cgroup->dir_fd);
+        bh_close_fd(&cgroup->huge_fds[--cgroup->huge_count]);
+    bh_close_fd(&cgroup->events_fd);
+    bh_close_fd(&cgroup->procs_fd);
+    bh_close_fd(&cgroup->dir_fd);
     if (cgroup->path[0])
         (void)rmdir(cgroup->path);
     cgroup->made = cgroup->memory = cgroup->kill = cgroup->freeze = false;

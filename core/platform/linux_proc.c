@@ -2,6 +2,7 @@
 #ifdef __linux__
 
 #include "core/platform/linux_read.h"
+#include "core/base/scoped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,24 +194,17 @@ int bh_linux_proc_open(void *self, int pid, struct bh_proc *ret_proc,
     return BH_OK;
 }
 
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 void bh_linux_proc_close(void *self, struct bh_proc *proc)
 {
     (void)self;
-    close_one(&proc->pidfd);
-    close_one(&proc->dir_fd);
-    close_one(&proc->statm_fd);
-    close_one(&proc->status_fd);
-    close_one(&proc->stat_fd);
-    close_one(&proc->task_fd);
+    bh_close_fd(&proc->pidfd);
+    bh_close_fd(&proc->dir_fd);
+    bh_close_fd(&proc->statm_fd);
+    bh_close_fd(&proc->status_fd);
+    bh_close_fd(&proc->stat_fd);
+    bh_close_fd(&proc->task_fd);
     for (unsigned i = 0; i < proc->children_count; i++)
-        close_one(&proc->children_fds[i]);
+        bh_close_fd(&proc->children_fds[i]);
     proc->children_count = 0;
 }
 

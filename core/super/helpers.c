@@ -1,4 +1,5 @@
 #include "core/super/helpers.h"
+#include "core/base/scoped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +20,6 @@
 /* A ring of default size holds about 60 ms of the fastest burst of events (131,072 slots at 2
  * million a second): the scribe must not wait that long behind a busy job. */
 #define SCRIBE_NICE (-10)
-
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
 
 /* A helper outlives what ends the decider: it has its own session, hears no terminal, and holds no
  * stream of the caller open (a shell's $(…) would wait for it). */
@@ -122,8 +116,8 @@ int bh_helpers_start_scribe(struct bh_run *run, struct bh_diag *diag)
         (void)setpriority(PRIO_PROCESS, 0, SCRIBE_NICE); /* refused without the right: then not */
         _exit(bh_scribe_main(run));
     }
-    close_one(&run->decider_alive_fd);
-    close_one(&run->scribe_token_fd);
+    bh_close_fd(&run->decider_alive_fd);
+    bh_close_fd(&run->scribe_token_fd);
     char ready;
     if (result == BH_OK && bh_io_read_full(run->scribe_alive_fd, &ready, 1) < 0)
         return bh_err_set(diag, BH_E_NOMEM, NULL, "the scribe ended before it began");
@@ -182,10 +176,10 @@ int bh_helpers_start_look(struct bh_run *run, int *ret_fd, struct bh_diag *diag)
         result = fork_twice((const int[]){cwd_fd, helper_fd}, 2, diag);
     if (result == 1)
         bh_look_serve(helper_fd, cwd_fd, spec->checkpoint_path);
-    close_one(&cwd_fd);
-    close_one(&helper_fd);
+    bh_close_fd(&cwd_fd);
+    bh_close_fd(&helper_fd);
     if (result < 0)
-        close_one(&decider_fd);
+        bh_close_fd(&decider_fd);
     else
         *ret_fd = decider_fd;
     return result;

@@ -1,13 +1,7 @@
+#include "core/base/scoped.h"
 #include "core/super/super.h"
 
 #include <unistd.h>
-
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
 
 void bh_run_init(struct bh_run *run)
 {
@@ -26,15 +20,15 @@ void bh_run_init(struct bh_run *run)
 
 void bh_run_done(struct bh_run *run)
 {
-    close_one(&run->run_fd);
-    close_one(&run->runtime_fd);
-    close_one(&run->rings_fd);
-    close_one(&run->lock_fd);
-    close_one(&run->decider_alive_fd);
-    close_one(&run->decider_token_fd);
-    close_one(&run->scribe_alive_fd);
-    close_one(&run->scribe_token_fd);
-    close_one(&run->ready_fd);
+    bh_close_fd(&run->run_fd);
+    bh_close_fd(&run->runtime_fd);
+    bh_close_fd(&run->rings_fd);
+    bh_close_fd(&run->lock_fd);
+    bh_close_fd(&run->decider_alive_fd);
+    bh_close_fd(&run->decider_token_fd);
+    bh_close_fd(&run->scribe_alive_fd);
+    bh_close_fd(&run->scribe_token_fd);
+    bh_close_fd(&run->ready_fd);
     bh_queue_free(run->queue);
     run->queue = NULL;
 }

@@ -9,21 +9,15 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include "core/base/scoped.h"
 #include "core/super/adopt.h"
 #include "core/super/finish.h"
 #include "run_dir.h"
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 /* Adopts in a process of its own, as the server does, with stderr out of the way. */
 static int adopt(struct run_dir *dir)
 {
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.lock_fd);
     pid_t pid = fork();
     if (pid == 0) {
         int null_fd = open("/dev/null", O_RDWR);
@@ -93,7 +87,7 @@ static void test_descendants(void **state)
         for (;;)
             (void)pause();
     }
-    close_fd(&ends[1]);
+    bh_close_fd(&ends[1]);
     run_dir_begin(dir, (int)parent);
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
@@ -110,7 +104,7 @@ static void test_descendants(void **state)
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
     assert_int_equal(poll(&end, 1, 10000), 1); /* both write ends are gone */
     assert_int_equal(read(ends[0], &byte, 1), 0);
-    close_fd(&ends[0]);
+    bh_close_fd(&ends[0]);
 }
 
 /* The decider had said how it ended; only the scribe's work is missing. */
@@ -197,7 +191,7 @@ static void test_reboot_with_events(void **state)
         assert_int_equal(bh_evlog_writer_add(writer, &mark), 0);
     assert_int_equal(bh_evlog_writer_flush(writer), 0);
     bh_evlog_writer_free(writer);
-    close_fd(&fd);
+    bh_close_fd(&fd);
     run_dir_begin(dir, (int)getpid());
     assert_int_equal(bh_store_open(store, &dir->state, dir->state.queue, NULL), BH_OK);
     (void)bh_store_take(store);
@@ -249,11 +243,11 @@ static void test_locked(void **state)
     struct run_dir *dir = *state;
     run_dir_begin(dir, (int)getpid());
     int other = openat(dir->run.fd, BH_RUN_LOCK_NAME, O_RDWR | O_CLOEXEC);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.lock_fd);
     assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
     assert_int_equal(adopt(dir), 75);
     assert_false(run_dir_has(dir, "journal.bhj"));
-    close_fd(&other);
+    bh_close_fd(&other);
 }
 
 static void test_no_run(void **state)

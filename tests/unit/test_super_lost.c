@@ -7,18 +7,12 @@
 
 #include <sys/mman.h>
 
+#include "core/base/scoped.h"
 #include "core/super/finish.h"
 #include "run_dir.h"
 
 #define PIECE_BYTES (4u << 20)
 #define PIECES      24
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
 
 /* A scribe watches the victim; then its decider is gone. Returns the victim's wait status. */
 static int lose(struct run_dir *dir, int victim, int policy_state)
@@ -31,8 +25,8 @@ static int lose(struct run_dir *dir, int victim, int policy_state)
     status.policy_state = (uint8_t)policy_state;
     bh_queue_put_status(dir->state.queue, &status);
     run_dir_sample(dir, 4096);
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
     assert_true(WAIT_FOR(waitpid(victim, &wait_status, WNOHANG) == victim));
     assert_true(WAIT_FOR(run_dir_unlocked(dir)));
     return wait_status;

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "core/base/scoped.h"
 #include "core/super/finish.h"
 #include "run_dir.h"
 
@@ -19,21 +20,14 @@ static void start(struct run_dir *dir)
         fail_msg("%s", diag.detail);
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        (void)close(*fd);
-    *fd = -1;
-}
-
 /* What the real decider does at the end. */
 static void leave(struct run_dir *dir)
 {
     struct bh_queue_scribe words;
     assert_true(WAIT_FOR(
         (bh_queue_scribe(dir->state.queue, &words), words.report_done || words.report_failed)));
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
 }
 
 static char *read_text(const struct run_dir *dir, const char *name, struct bh_bytes *bytes)
@@ -143,8 +137,8 @@ static void test_standby_is_there_from_the_start(void **state)
         int scribe = standby_of((int)getpid());
         assert_true(scribe > 0);
         assert_true(standby_of(scribe) > 0);
-        close_fd(&dir->state.decider_token_fd);
-        close_fd(&dir->state.scribe_alive_fd);
+        bh_close_fd(&dir->state.decider_token_fd);
+        bh_close_fd(&dir->state.scribe_alive_fd);
         assert_int_equal(kill(standby_of(scribe), SIGKILL), 0);
         assert_int_equal(kill(scribe, SIGKILL), 0);
         while (waitpid(-1, NULL, 0) > 0)
@@ -178,8 +172,8 @@ static void lose_decider(struct run_dir *dir, bool stubborn, struct bh_bytes *re
     int victim = run_dir_victim(stubborn);
     run_dir_begin(dir, victim);
     run_dir_sample(dir, 4096);
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
     int status = 0;
     assert_true(WAIT_FOR(waitpid(victim, &status, WNOHANG) == victim));
     assert_int_equal(WTERMSIG(status), stubborn ? SIGKILL : SIGTERM);
@@ -237,8 +231,8 @@ static void test_decider_lost_with_group(void **state)
         assert_int_equal(fclose(procs), 0);
     }
     run_dir_begin(dir, root);
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
     int status = 0;
     assert_true(WAIT_FOR(waitpid(hidden, &status, WNOHANG) == hidden));
     assert_int_equal(WTERMSIG(status), SIGTERM); /* it was asked first, like the others */
@@ -259,8 +253,8 @@ static void test_stranger_is_not_touched(void **state)
     run_dir_begin(dir, stranger);
     struct bh_queue_member member = {.pid = (uint32_t)stranger, .start_token = 1};
     bh_queue_set_members(dir->state.queue, &member, 1);
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
     assert_true(WAIT_FOR(run_dir_unlocked(dir)));
     int status = 0;
     assert_int_equal(waitpid(stranger, &status, WNOHANG), 0);
@@ -277,8 +271,8 @@ static void test_both_killed(void **state)
     run_dir_begin(dir, victim);
     assert_true(WAIT_FOR(scribe_pid(dir) != 0));
     assert_int_equal(kill(scribe_pid(dir), SIGKILL), 0);
-    close_fd(&dir->state.decider_token_fd);
-    close_fd(&dir->state.lock_fd);
+    bh_close_fd(&dir->state.decider_token_fd);
+    bh_close_fd(&dir->state.lock_fd);
     int status = 0;
     assert_true(WAIT_FOR(waitpid(victim, &status, WNOHANG) == victim));
     assert_true(WAIT_FOR(run_dir_unlocked(dir)));
