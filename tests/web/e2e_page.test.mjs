@@ -177,6 +177,17 @@ describe("the page", { skip: why || false }, () => {
     ];
   }
 
+  test("a report is offered once it is there", async () => {
+    const offered = () =>
+      page.$$eval(".dl a", (links) =>
+        links.filter((a) => a.offsetParent && a.textContent === "report.json").length);
+    await go(`#/jobs/${steady.id}/report`, ".rep .dl a");
+    assert.match(await textOf(page, ".prose"), /appears when the job has ended/);
+    assert.equal(await offered(), 0);
+    await go(`#/jobs/${ended.id}/report`, ".rep .sec");
+    assert.equal(await offered(), 1);
+  });
+
   test("refused requests are told", async () => {
     await fetch(`${server.base}/v1/jobs`);
     await go(`#/jobs/${ended.id}/report`, ".rep .sec");

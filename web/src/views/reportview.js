@@ -29,6 +29,7 @@ export class ReportView {
     try {
       const report = await api.report(job.id);
       this.host.onFacts({ report });
+      this.reportRow.hidden = false;
       this.render(report, job);
       if (report.reclamation && ["pending", undefined].includes(report.reclamation.verdict)) {
         this.timer = setTimeout(() => this.load(), RETRY_MS);
@@ -85,6 +86,9 @@ export class ReportView {
         h("a", { class: "btn", href, download: `${job.name}-${file}` }, file),
         h("span", { class: "muted" }, note),
       );
+    // offered once it is there: before, the download would be an error message
+    this.reportRow = row("Report", links.report, "report.json", "as written when the job ended");
+    this.reportRow.hidden = true;
     return h(
       "div",
       { class: "side" },
@@ -95,7 +99,7 @@ export class ReportView {
         h(
           "ul",
           { class: "dl" },
-          row("Report", links.report, "report.json", "as written when the job ended"),
+          this.reportRow,
           row(
             "Allocator trace",
             links.pickle,
